@@ -8,14 +8,14 @@
 
 All functions work with `jax.jit`, `jax.vmap` and `jax.grad`. Leading axes are batch axes; float32
 gives float32, and the work is done in float64, on the CPU. Gradients are of first order, in reverse
-mode. The kernel is called by `jax.pure_callback`: a foreign function of XLA would need the headers
-of one version of JAX when supple is built.
+mode. XLA calls the kernel as foreign functions (`jax.ffi`), without Python. Versions of JAX without
+them, solvers that need Python, and GPUs use `jax.pure_callback`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ except ImportError as error:  # pragma: no cover
 from jax import Array
 from jax import numpy as jnp
 
+from supple import _core
 from supple.errors import InputError, short_repr
 from supple.ik.adjoints import (
     DAMPING,
@@ -38,6 +39,7 @@ from supple.ik.adjoints import (
     check_damping,
     check_lambda2,
 )
+from supple.ik.foreign import Number, number_of_frames, number_of_solver
 from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
@@ -72,13 +74,67 @@ def _expanded(name: str, given: Array, lead: tuple[int, ...], tail: tuple[int, .
         ) from None
 
 
-def _call(function: Callable[..., Any], shapes: Any, *arrays: Array) -> Any:
-    """Call a function of NumPy arrays (..., k), whose results have the given shapes."""
+@cache
+def _has_foreign_functions() -> bool:
+    """Return whether XLA has taken the kernel's functions, which are made for some of its versions.
 
-    def run(*given: Any) -> Any:
-        return function(*(np.asarray(one) for one in given))
+    JAX has had `jax.ffi` since 0.5.0.
+    """
+    if not hasattr(jax, "ffi"):
+        return False
+    try:
+        for name, function in _core.xla_targets().items():
+            jax.ffi.register_ffi_target(name, function, platform="cpu")
+    except Exception:  # of a type that depends on the version
+        return False
+    return True
 
-    return jax.pure_callback(run, shapes, *arrays, vmap_method="broadcast_all")
+
+def _call(
+    name: str,
+    number: Number | None,
+    run: Callable[..., Any],
+    shapes: Any,
+    *arrays: Array,
+    **more: Any,
+) -> Any:
+    """Call a foreign function on arrays (..., k), whose results have the given shapes.
+
+    Args:
+        name: The name of the foreign function.
+        number: The number of the object that it needs; None if it is not available for the call.
+        run: The same function of NumPy arrays.
+        shapes: Shapes and types of the results.
+        arrays: The arrays.
+        more: Its further attributes.
+    """
+
+    def foreign(*given: Array) -> Any:
+        call = jax.ffi.ffi_call(f"supple_{name}", shapes, vmap_method="broadcast_all")
+        return call(*given, number=number, **more)
+
+    def called_back(*given: Array) -> Any:
+        def host(*arrays: Any) -> Any:
+            return run(*(np.asarray(one) for one in arrays))
+
+        return jax.pure_callback(host, shapes, *given, vmap_method="broadcast_all")
+
+    if number is None or not _has_foreign_functions():
+        return called_back(*arrays)
+    if jax.default_backend() == "cpu":
+        return foreign(*arrays)
+    return jax.lax.platform_dependent(*arrays, cpu=foreign, default=called_back)
+
+
+def _first_order(function: Callable[..., Any]) -> Any:
+    """Return a gradient, function(known, setting, *arrays), whose derivatives raise an error."""
+    made = jax.custom_jvp(function, nondiff_argnums=(0, 1))
+
+    def refuse(*_: Any) -> Any:
+        raise InputError("gradients of supple.jax are of first order; given: a derivative of one")
+
+    made.defjvp(refuse)
+    return made
 
 
 def _like(array: Array) -> Any:
@@ -96,25 +152,38 @@ def _solve(known: DifferentiableSolver, damping: float, target: Array, q0: Array
         jax.ShapeDtypeStruct(lead, jnp.bool_),
     )
 
-    def run(target: Any, q0: Any = None) -> Any:
-        q, success = known.solve(target, q0)
-        return q, np.asarray(success)
-
-    return _call(run, shapes, *((target,) if q0 is None else (target, q0)))
+    number = number_of_solver(known)
+    return _call(
+        "solve",
+        number if number.solves[q0 is not None] else None,
+        lambda target, q0=None: known.solve(target, q0),
+        shapes,
+        *((target,) if q0 is None else (target, q0)),
+    )
 
 
 def _solve_forward(known: Any, damping: float, target: Array, q0: Array | None) -> Any:
     q, success = _solve(known, damping, target, q0)
-    return (q, success), (q, success, target, q0 is not None)
+    return (q, success), (q, success, q0 is not None)
+
+
+@_first_order
+def _solve_adjoint(known: Any, damping: float, q: Array, success: Array, q_bar: Array) -> Any:
+    lead = q.shape[:-1]
+    target = jax.ShapeDtypeStruct((*lead, *known.target_shape), q.dtype)
+    return _call(
+        "solve_adjoint",
+        number_of_solver(known),
+        lambda *given: known.adjoint(*given, damping),
+        (target, _like(q)),
+        *(q, success, q_bar),
+        value=np.float64(damping),
+    )
 
 
 def _solve_backward(known: Any, damping: float, kept: Any, bars: Any) -> Any:
-    q, success, target, seeded = kept
-    target_bar, q0_bar = _call(
-        lambda *given: known.adjoint(*given, damping),
-        (_like(target), _like(q)),
-        *(q, success, bars[0]),
-    )
+    q, success, seeded = kept
+    target_bar, q0_bar = _solve_adjoint(known, damping, q, success, bars[0])
     return target_bar, q0_bar if seeded else None
 
 
@@ -156,11 +225,18 @@ def solve(
 def _kinematics(frames: DifferentiableFrames, name: str, q: Array) -> Any:
     tail = (4, 4) if name == "fk" else (6, frames.robot.nv)
     shape = (*q.shape[:-1], *frames.axes, *tail)
-    return _call(getattr(frames, name), jax.ShapeDtypeStruct(shape, q.dtype), q)
+    number, run = number_of_frames(frames), getattr(frames, name)
+    return _call(name, number, run, jax.ShapeDtypeStruct(shape, q.dtype), q)
+
+
+@_first_order
+def _kinematics_adjoint(frames: Any, name: str, q: Array, bar: Array) -> Any:
+    adjoint = f"{name}_adjoint"
+    return _call(adjoint, number_of_frames(frames), getattr(frames, adjoint), _like(q), q, bar)
 
 
 def _kinematics_backward(frames: Any, name: str, q: Array, bar: Array) -> Any:
-    return (_call(getattr(frames, f"{name}_adjoint"), _like(q), q, bar),)
+    return (_kinematics_adjoint(frames, name, q, bar),)
 
 
 _kinematics.defvjp(lambda frames, name, q: (_kinematics(frames, name, q), q), _kinematics_backward)
@@ -196,12 +272,30 @@ def jacobian(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _step(frames: DifferentiableFrames, lambda2: float, q: Array, twist: Array) -> Any:
     shape = jax.ShapeDtypeStruct((*q.shape[:-1], frames.robot.nv), q.dtype)
-    return _call(lambda q, x: frames.step(q, x, lambda2), shape, q, twist)
+    return _call(
+        "step",
+        number_of_frames(frames),
+        lambda q, x: frames.step(q, x, lambda2),
+        shape,
+        *(q, twist),
+        value=np.float64(lambda2),
+    )
+
+
+@_first_order
+def _step_adjoint(frames: Any, lambda2: float, q: Array, twist: Array, qd_bar: Array) -> Any:
+    return _call(
+        "step_adjoint",
+        number_of_frames(frames),
+        lambda *given: frames.step_adjoint(*given, lambda2),
+        (_like(q), _like(twist)),
+        *(q, twist, qd_bar),
+        value=np.float64(lambda2),
+    )
 
 
 def _step_backward(frames: Any, lambda2: float, kept: Any, qd_bar: Array) -> Any:
-    shapes = (_like(kept[0]), _like(kept[1]))
-    return _call(lambda *given: frames.step_adjoint(*given, lambda2), shapes, *kept, qd_bar)
+    return _step_adjoint(frames, lambda2, *kept, qd_bar)
 
 
 _step.defvjp(lambda f, lambda2, q, x: (_step(f, lambda2, q, x), (q, x)), _step_backward)

@@ -151,6 +151,11 @@ def _run(name: str, frames: DifferentiableFrames, q: Tensor, *shapes: Any, **giv
     return run(frames, name, q, shapes, stream, **given)
 
 
+def _refuse(*_: Any) -> Any:
+    """Raise the error for a second derivative: the autograd formula of all gradients."""
+    raise InputError("gradients of supple.torch are of first order; given: a derivative of one")
+
+
 def _batched(size: int, dims: Any, *tensors: Tensor) -> list[Tensor]:
     """Return the tensors of a call in `torch.vmap` with the mapped axis first."""
     return [
@@ -222,6 +227,7 @@ def _solution_backward(ctx: Any, q_bar: Tensor, _: Any) -> tuple[Any, ...]:
 
 
 _solve.register_autograd(_solution_backward, setup_context=_keep_solution)
+_solve_adjoint.register_autograd(_refuse)
 
 
 @_solve.register_vmap
@@ -322,6 +328,7 @@ def _operator(name: str, tail: Callable[[int], tuple[int, ...]], doc: str) -> An
     forward.register_autograd(
         lambda ctx, bar: (backward(*ctx.saved_tensors, bar, ctx.frames), None), setup_context=keep
     )
+    backward.register_autograd(_refuse)
     forward.register_vmap(
         lambda info, dims, q, frames: (forward(*_batched(info.batch_size, dims, q), frames), 0)
     )
@@ -403,6 +410,8 @@ _step.register_autograd(
     lambda ctx, bar: (*_step_adjoint(*ctx.saved_tensors, bar, *ctx.numbers), None, None),
     setup_context=_keep_step,
 )
+
+_step_adjoint.register_autograd(_refuse)
 
 
 @_step.register_vmap

@@ -10,6 +10,7 @@ import pytest
 
 import supple
 from floating import floating_arm, rescaled
+from jax_doubles import doubles
 from supple.errors import InputError
 
 jax = pytest.importorskip("jax")
@@ -24,7 +25,7 @@ H = 1e-5
 
 @pytest.fixture(autouse=True)
 def _double() -> Iterator[None]:
-    with jax.enable_x64(True):
+    with doubles():
         yield
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from jax_doubles import doubles
 from supple.errors import InputError
 
 torch = pytest.importorskip("torch")
@@ -56,7 +57,7 @@ def test_a_result_has_the_library_of_the_argument_and_its_numbers(
     kind: str, call: str, dtype: Any
 ) -> None:
     make, expected, back = KINDS[kind]
-    with jax.enable_x64(True):
+    with doubles():
         found = CALLS[call](make(Q.astype(dtype)))
         same = CALLS[call](Q.astype(dtype))
         if call == "linearize":  # a linearization has arrays of NumPy
@@ -69,7 +70,7 @@ def test_a_result_has_the_library_of_the_argument_and_its_numbers(
 def test_solutions_have_arrays_of_the_library_of_the_targets(kind: str) -> None:
     make, expected, back = KINDS[kind]
     solver = supple.Solver(ROBOT)
-    with jax.enable_x64(True):
+    with doubles():
         T, q0 = ROBOT.fk(Q), make(Q)
         for mine, theirs in (
             (solver.batch(make(T), q0=q0), solver.batch(T, q0=Q)),
@@ -92,7 +93,7 @@ def test_solutions_have_arrays_of_the_library_of_the_targets(kind: str) -> None:
 def test_a_servo_returns_arrays_of_the_library_of_q(kind: str) -> None:
     make, expected, back = KINDS[kind]
     q, twist = Q[0, 0], np.full(6, 0.02)
-    with jax.enable_x64(True):
+    with doubles():
         found = supple.Servo(ROBOT, dt=0.01)(make(q), make(twist))
         assert isinstance(found, expected)
         np.testing.assert_array_equal(back(found), supple.Servo(ROBOT, dt=0.01)(q, twist))
@@ -105,7 +106,7 @@ def test_a_path_of_another_library_is_planned_as_one_of_numpy(kind: str) -> None
     make = KINDS[kind][0]
     T = np.repeat(ROBOT.fk(Q[:1, 0]), 5, axis=0)
     T[:, 2, 3] += np.linspace(0, 0.02, 5)
-    with jax.enable_x64(True):
+    with doubles():
         found = supple.plan_path(ROBOT, make(T), q0=make(Q[0, 0]))
     np.testing.assert_array_equal(found.q, supple.plan_path(ROBOT, T, q0=Q[0, 0]).q)
 

@@ -197,9 +197,19 @@ def test_derivatives_that_do_not_exist_raise_an_error() -> None:
     with pytest.raises(InputError, match="reverse mode only"):
         torch.func.jvp(lambda x: st.fk(robot, x), (q,), (q,))
     q.requires_grad_()
-    (bar,) = torch.autograd.grad(st.fk(robot, q).square().sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula"):
-        bar.sum().backward()
+    solver, T = supple.Solver(robot), st.fk(robot, q.detach()).requires_grad_()
+    x = torch.ones(2, 6, dtype=q.dtype, requires_grad=True)
+    for result, at in (
+        (st.fk(robot, q), q),
+        (st.jacobian(robot, q), q),
+        (st.step(robot, q, x, lambda2=0.1), q),
+        (st.step(robot, q, x, lambda2=0.1), x),
+        (st.solve(solver, T, q)[0], T),
+        (st.solve(solver, T, q)[0], q),
+    ):
+        (bar,) = torch.autograd.grad(result.sum(), at, create_graph=True)
+        with pytest.raises(InputError, match="first order"):
+            bar.sum().backward()
 
 
 def test_unmet_targets_have_a_zero_gradient_and_are_marked() -> None:

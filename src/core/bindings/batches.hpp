@@ -19,6 +19,20 @@ inline constexpr std::ptrdiff_t grain = 512;
 // Largest number of rows that a thread processes between two checks for Ctrl-C.
 inline constexpr std::ptrdiff_t patience = 1 << 16;
 
+// Calls work(begin, end) on parts of a batch, on threads, for a caller without the GIL. Like
+// `work`, it returns the index of the first invalid row, or -1.
+template <class Work>
+std::ptrdiff_t on_threads(std::ptrdiff_t count, std::ptrdiff_t least, int threads, Work&& work) {
+  std::ptrdiff_t bad = -1;
+  std::mutex guard;
+  parallel(count, least, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+    const std::ptrdiff_t found = work(begin, end);
+    const std::lock_guard lock(guard);
+    if (found >= 0 && (bad < 0 || found < bad)) bad = found;
+  });
+  return bad;
+}
+
 // Calls work(begin, end) on parts of a batch, on threads and without the GIL. Like `work`, it
 // returns the index of the first invalid row, or -1. If a row takes long, `least` and `most`
 // replace `grain` and `patience`.
@@ -30,13 +44,10 @@ std::ptrdiff_t over_batch(std::ptrdiff_t count, int threads, Work&& work,
     std::ptrdiff_t bad = -1;
     {
       const Unlocked unlocked;
-      std::mutex guard;
-      parallel(std::min(chunk, count - first), least, threads,
-               [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-                 const std::ptrdiff_t found = work(first + begin, first + end);
-                 const std::lock_guard lock(guard);
-                 if (found >= 0 && (bad < 0 || found < bad)) bad = found;
-               });
+      bad = on_threads(std::min(chunk, count - first), least, threads,
+                       [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+                         return work(first + begin, first + end);
+                       });
     }
     if (bad >= 0) return bad;
     if (PyErr_CheckSignals()) throw nb::python_error();

@@ -69,6 +69,40 @@ class Layout {
     while (j < nv_) q[i++] = x[j++];
   }
 
+  // Converts a gradient with respect to velocities (nv) to one with respect to q (nq), which is
+  // tangent to the quaternions, of any length. See supple/kinematics/configuration.py.
+  void configuration_gradient(const double* q, const double* v_bar, double* q_bar) const {
+    int i = 0, j = 0;
+    for (int ball : balls_) {
+      while (j < ball) q_bar[i++] = v_bar[j++];
+      const double *const a = q + i, *const v = v_bar + j;
+      const double factor = 2 / (a[0] * a[0] + a[1] * a[1] + a[2] * a[2] + a[3] * a[3]);
+      q_bar[i] = -factor * (a[1] * v[0] + a[2] * v[1] + a[3] * v[2]);
+      q_bar[i + 1] = factor * (a[0] * v[0] + a[2] * v[2] - a[3] * v[1]);
+      q_bar[i + 2] = factor * (a[0] * v[1] + a[3] * v[0] - a[1] * v[2]);
+      q_bar[i + 3] = factor * (a[0] * v[2] + a[1] * v[1] - a[2] * v[0]);
+      i += 4;
+      j += 3;
+    }
+    while (j < nv_) q_bar[i++] = v_bar[j++];
+  }
+
+  // Converts a gradient with respect to q (nq), with quaternions of unit length, to one with
+  // respect to velocities (nv).
+  void velocity_gradient(const double* q, const double* q_bar, double* v_bar) const {
+    int i = 0, j = 0;
+    for (int ball : balls_) {
+      while (j < ball) v_bar[j++] = q_bar[i++];
+      const double *const a = q + i, *const b = q_bar + i;
+      v_bar[j] = (a[0] * b[1] - a[1] * b[0] - a[2] * b[3] + a[3] * b[2]) / 2;
+      v_bar[j + 1] = (a[0] * b[2] - a[2] * b[0] - a[3] * b[1] + a[1] * b[3]) / 2;
+      v_bar[j + 2] = (a[0] * b[3] - a[3] * b[0] - a[1] * b[2] + a[2] * b[1]) / 2;
+      i += 4;
+      j += 3;
+    }
+    while (j < nv_) v_bar[j++] = q_bar[i++];
+  }
+
  private:
   int nv_;
   Ints balls_;

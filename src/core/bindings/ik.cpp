@@ -73,15 +73,9 @@ void run_batch(PySolver& solver, const Bounds& bounds, const SolveRequest& array
   request.next = &deadline.next;
   request.stop = &Deadline::stop;
   request.stop_context = &deadline;
-  const std::size_t bytes = isa().solve->scratch(request);
   {
     const Unlocked unlocked;
-    const npy_intp useful = std::min<npy_intp>(threads, (request.count + 31) / 32);
-    parallel(std::max<npy_intp>(1, useful), 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
-      Scratch scratch(bytes);
-      isa().solve->prepare(request, scratch.get());
-      isa().solve->run(request, scratch.get());
-    });
+    run_on_threads(request, threads);
   }
   deadline.finish();
 }

@@ -104,9 +104,7 @@ bool PySolver::read_one_target(nb::handle target, int i, double* numbers) const 
   const double* const x = contiguous_data(target, 3);
   if (!x) return false;
   if (kind == TargetKind::position) {
-    constexpr double unturned[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-    std::copy_n(unturned, 9, to);
-    std::copy_n(x, 3, to + 9);
+    read_position(x, to);
     return true;
   }
   const double length = std::hypot(x[0], x[1], x[2]);
@@ -150,6 +148,11 @@ void PySolver::set_subproblems(const std::vector<GivenSubproblem>& given) {
   std::vector<Subproblem> made;
   for (const GivenSubproblem& each : given) made.push_back(subproblem_of(each));
   subproblems_ = std::move(made);
+}
+
+void PySolver::complete() {
+  if (subproblems_.empty()) prepare_table(0);
+  for (const Subproblem& part : subproblems_) nb::inst_ptr<PySolver>(part.solver)->complete();
 }
 
 bool PySolver::PartRejection::rejects(const void* context, std::ptrdiff_t problem,

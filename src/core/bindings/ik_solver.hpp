@@ -17,6 +17,7 @@
 #include "drivers/clock.hpp"
 #include "drivers/reach_table.hpp"
 #include "drivers/seed_table.hpp"
+#include "kernels/isa.hpp"
 #include "supple/ik/policy.hpp"
 #include "supple/ik/target.hpp"
 
@@ -89,6 +90,25 @@ inline bool read_pose(const double* T, double* numbers) {
   return read_pose([T](int r, int c) { return T[4 * r + c]; }, true, 1e-6, numbers);
 }
 
+// Writes the twelve numbers of a position (3,).
+inline void read_position(const double* x, double* numbers) {
+  constexpr double unturned[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+  std::copy_n(unturned, 9, numbers);
+  std::copy_n(x, 3, numbers + 9);
+}
+
+// Solves the problems of a complete request on threads, for a caller without the GIL.
+inline void run_on_threads(const SolveRequest& request, int threads) {
+  const std::size_t bytes = isa().solve->scratch(request);
+  const std::ptrdiff_t useful = std::min<std::ptrdiff_t>(threads, (request.count + 31) / 32);
+  const std::ptrdiff_t pieces = std::max<std::ptrdiff_t>(1, useful);
+  parallel(pieces, 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
+    Scratch scratch(bytes);
+    isa().solve->prepare(request, scratch.get());
+    isa().solve->run(request, scratch.get());
+  });
+}
+
 // Tolerances on position [m] and rotation [rad], the maximum number of starts per target (0 for the
 // default), and the deadline (clock.hpp).
 struct Bounds {
@@ -141,6 +161,9 @@ class PySolver {
 
   // Number of subproblems of a request.
   int subproblems(const SolveRequest& request) const { return int(parts(request).size()); }
+
+  // Completes the tables of seeds, after which requests without `rejects` need no lock.
+  void complete();
 
   // Solves one problem in workspace memory that is kept for the next call.
   void run(const Bounds& bounds, const SolveRequest& arrays);

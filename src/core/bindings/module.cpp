@@ -153,6 +153,7 @@ NB_MODULE(_core, m) {
   bind_collision(m);
   bind_launches(m);
   bind_adjoints(m);
+  bind_xla(m);
 }
 
 }  // namespace

@@ -16,5 +16,6 @@ void bind_paths(nanobind::module_& m);          // routes and tracks along paths
 void bind_collision(nanobind::module_& m);      // distances of shapes
 void bind_launches(nanobind::module_& m);       // recorded launches of CUDA kernels
 void bind_adjoints(nanobind::module_& m);       // gradients through kinematics and solutions
+void bind_xla(nanobind::module_& m);            // foreign functions of XLA
 
 }  // namespace supple

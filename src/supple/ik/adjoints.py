@@ -93,11 +93,17 @@ class DifferentiableFrames:
 
     def fk(self, q: FloatArray) -> FloatArray:
         """Return poses (..., 4, 4) or (..., k, 4, 4)."""
-        return self.robot.fk(q, self.frame)
+        return self._in_double(self.robot.fk, q)
 
     def jacobian(self, q: FloatArray) -> FloatArray:
         """Return Jacobians (..., 6, n) or (..., k, 6, n)."""
-        return self.robot.jacobian(q, self.frame)
+        return self._in_double(self.robot.jacobian, q)
+
+    def _in_double(self, function: Any, q: Any) -> Any:
+        """Return a function of q, which is computed in float64 on the CPU."""
+        if not isinstance(q, np.ndarray):  # in GPU memory
+            return function(q, self.frame)
+        return function(q.astype(np.float64, copy=False), self.frame).astype(q.dtype, copy=False)
 
     def fk_adjoint(self, q: FloatArray, T_bar: FloatArray) -> FloatArray:
         """Return q_bar (..., nq) from the gradient with respect to the poses."""
@@ -204,8 +210,10 @@ class DifferentiableSolver:
 
     def solve(self, target: FloatArray, q0: FloatArray | None) -> tuple[FloatArray, Any]:
         """Return configurations (..., nq) and whether they meet their targets (...)."""
-        found = self.solver.batch(np.asarray(target, np.float64), q0=q0)
-        return found.q.astype(target.dtype, copy=False), found.success
+        alone = target.ndim == len(self.target_shape)
+        solve: Any = self.solver if alone else self.solver.batch
+        found = solve(np.asarray(target, np.float64), q0=q0)
+        return found.q.astype(target.dtype, copy=False), np.asarray(found.success)
 
     def adjoint(
         self, q: FloatArray, success: Any, q_bar: FloatArray, damping: float

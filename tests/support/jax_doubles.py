@@ -1,0 +1,15 @@
+"""Arrays of float64 in JAX, of any version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def doubles() -> Any:
+    """Return a context in which arrays of JAX may be of float64."""
+    import jax
+    import jax.experimental
+
+    # JAX has moved the function.
+    place = jax if hasattr(jax, "enable_x64") else jax.experimental
+    return place.enable_x64(True)
