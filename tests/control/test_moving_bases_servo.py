@@ -151,15 +151,6 @@ def test_a_posture_names_no_orientation() -> None:
         sp.Servo(robot, tasks=[sp.PoseTask(), sp.PostureTask(["base/rx"])], dt=0.01)
 
 
-def test_functions_that_do_not_support_quaternions_say_so() -> None:
-    robot = sp.load("ur5e").with_base("floating")
-    poses = robot.fk(robot.random(3, seed=0))
-    with pytest.raises(
-        sp.errors.InputError, match=r"plan_path with a world does not support .* 'base'"
-    ):
-        sp.plan_path(robot, poses, world=sp.World())
-
-
 @pytest.mark.parametrize("seed", range(nightly(12, 3)))
 def test_a_robot_on_a_floating_base_keeps_the_clearance_from_obstacles(seed: int) -> None:
     """Distances do not depend on the base: the world may move instead of the robot."""

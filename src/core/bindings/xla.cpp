@@ -356,9 +356,10 @@ void check_q0(const Call& call, const double* q0, std::ptrdiff_t count) {
   const std::ptrdiff_t n = call.kept.nv();
   for (std::ptrdiff_t i = 0; i < count * n; ++i) {
     const double least = call.kept.least_q0[i % n], largest = call.kept.largest_q0[i % n];
-    if (q0[i] < least || q0[i] > largest)
-      throw Refused("q0 must be in radians; given: " + std::to_string(q0[i]) + " in row " +
-                    std::to_string(i / n));
+    if (q0[i] < least || q0[i] > largest) {
+      const std::string given = std::to_string(q0[i]), row = std::to_string(i / n);
+      throw Refused("q0 must be in radians; given: " + given + " in row " + row);
+    }
   }
 }
 

@@ -47,7 +47,7 @@ class TaskShares:
     def of(layout: CompiledTasks, asked: Array, left: Array) -> TaskShares:
         """Return the shares from weighted rows (K, m) of commands and of what is left of them."""
         begin = np.cumsum([0, *layout.counts[:-1]])
-        asked, left = (np.sqrt(np.add.reduceat(x**2, begin, axis=-1)) for x in (asked, left))
+        asked, left = (np.hypot.reduceat(np.abs(x), begin, axis=-1) for x in (asked, left))
         return TaskShares(asked, left, unique_names(layout.tasks))
 
     def part(self, index: Any) -> TaskShares:

@@ -436,9 +436,8 @@ class Solver(_core.TargetSolver):
         Raises:
             InputError: An argument is malformed, or there are several targets in host memory.
         """
-        kind = f"several {count!r}"
-        if self._calls is not None and type(target) is not _ARRAY:
-            again = self._calls.repeat(kind, target, q0, stream, out)
+        if self._calls is not None and type(target) is not _ARRAY and isinstance(count, int):
+            again = self._calls.repeat(f"several {count}", target, q0, stream, out)
             if again is not None:
                 return again
         if self._closed is not None:
@@ -451,7 +450,7 @@ class Solver(_core.TargetSolver):
             check_not_iterated(several=count)
         if options.gpu is not None and on_a_gpu(target):
             record = self._driver(options).record_on_gpu(listed=True)
-            return self._on_device(kind, target, q0, stream, out, record)
+            return self._on_device(f"several {count}", target, q0, stream, out, record)
         check_no_out(out)
         targets, seeds = self._read(target, q0, options)
         if targets.ndim > 1:

@@ -26,7 +26,7 @@ from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
 from supple.motion.linearization import Linearization
-from supple.tasks import AxisTask, OrientationTask, Task, as_tasks
+from supple.tasks import Task, as_tasks
 from supple.tasks.inputs import common_shapes
 
 _THREADS = 64  # the same as `threads` in linearize.cu and steps.cu
@@ -206,7 +206,7 @@ class _Linearizer:
                 shape = task.velocity_shape
                 moved = replace(one, pointer=own[1 + len(targets) + i])
                 view = _wide(moved, lead, (shape,), "velocity")
-                place = 3 if isinstance(task, AxisTask | OrientationTask) else 0
+                place = task.input_spec(self.problem.layout.robot, one.shape[-1]).velocity_begin
                 reader.copy(view, to + 8 * (first + place), recording, sum(sizes))
                 first += size
             request.velocity, request.velocities = to, sum(sizes)
