@@ -70,6 +70,7 @@
 #include "supple/servo/held_rows.hpp"
 #include "supple/servo/held_space.hpp"
 #include "supple/servo/held_step.hpp"
+#include "supple/servo/held_stop.hpp"
 #include "supple/servo/holding.hpp"
 #include "supple/task/task.hpp"
 #include "supple/task/axes.hpp"
