@@ -63,6 +63,7 @@
 #include "supple/step/adjoint.hpp"
 #include "supple/ik/gradients.hpp"
 #include "supple/ik/solution_rule.hpp"
+#include "supple/limits/bound_search.hpp"
 #include "supple/limits/equations.hpp"
 #include "supple/robot/rows.hpp"
 #include "supple/servo/closing.hpp"
