@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from supple.describe.loop import Coupling
 from supple.motion.linearization import Array
 from supple.tasks.base import Task
 from supple.tasks.frame import PoseTask, PositionTask
+from supple.tasks.posture import PostureRows, PostureTask
 
 if TYPE_CHECKING:
     from supple.kinematics import Robot
+
+_COEFFICIENTS = 5  # of a polynomial in the kernel
+
+
+@dataclass(frozen=True)
+class CouplingTask(PostureTask):
+    """The position of a joint minus the polynomial of the one that it follows; only to be held.
+
+    Attributes:
+        coupling: The two joints and the polynomial.
+    """
+
+    coupling: Coupling | None = None
+
+    def on(self, robot: Robot) -> PostureRows:  # noqa: D102
+        coupling = self.coupling
+        assert coupling is not None
+        more = _COEFFICIENTS - len(coupling.coefficients)
+        return PostureRows(
+            picked=(robot.joint_names.index(coupling.follower),),
+            weights=(1.0,),
+            names=(f"{coupling.follower} by {coupling.leader}",),
+            leader=robot.joint_names.index(coupling.leader),
+            curve=(*coupling.coefficients, *(0.0,) * more),
+        )
 
 
 def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
@@ -25,4 +53,7 @@ def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
         else:
             tasks.append(PoseTask(loop.frame_a, base=loop.frame_b))
             targets.append(np.eye(4))
+    for coupling in robot.couplings:
+        tasks.append(CouplingTask(joints=(coupling.follower,), coupling=coupling))
+        targets.append(np.zeros(1))
     return tuple(tasks), tuple(targets)
