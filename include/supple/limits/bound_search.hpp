@@ -13,6 +13,16 @@
 
 namespace supple::inline SUPPLE_ISA {
 
+// The problem of a step that satisfies equations.
+template <class T>
+struct Equations {
+  int m, n, count;     // number of rows of J, of joints, of equations
+  const T *J, *A, *b;  // (m, n), (count, n), (count,)
+  T lambda2;
+  const T *low, *high;  // (n,)
+  T tolerance;          // how far a row that depends on others may be off
+};
+
 // The length of a normal that is left beside the active ones, relative to its own, below which it
 // depends on them.
 inline constexpr double dependent_normal_double = 1e-10;
@@ -78,7 +88,7 @@ SUPPLE_FN T find_direction(const BoundSearch<T>& s) {
     s.r[k] /= column[k];
     for (int i = 0; i < k; ++i) s.r[i] = fma(-column[i], s.r[k], s.r[i]);
   }
-  return left > square(dependent_normal<T>) * whole ? left : T(0);
+  return left > dependent_normal<T> * dependent_normal<T> * whole ? left : T(0);
 }
 
 // Adds the constraint whose s.d is given.
@@ -124,8 +134,8 @@ SUPPLE_FN void drop_normal(BoundSearch<T>& s, int dropped) {
 // Writes the bounds that are active in the best step to active_set (n): -1 for a lower, 1 for an
 // upper one, else 0. `J` has padded rows, `name` has n entries, and `scratch` (2 n + 5) padded
 // rows. Returns false if no step satisfies equations and box.
-template <class T, class Problem>
-SUPPLE_NOINLINE bool find_bounds(const Problem& of, const T* J, T lambda2, const T* x,
+template <class T>
+SUPPLE_NOINLINE bool find_bounds(const Equations<T>& of, const T* J, T lambda2, const T* x,
                                  T* active_set, int* name, T* scratch) {
   const int n = of.n, width = padded<T>(n);
   BoundSearch<T> s{n, 0, scratch, scratch + n * width, nullptr, nullptr, nullptr, nullptr, name};

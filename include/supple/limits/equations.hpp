@@ -28,16 +28,6 @@ inline constexpr T dependent_row =
     sizeof(T) == 8 ? T(dependent_row_double) : T(dependent_row_float);
 inline constexpr int equation_rounds = 12;
 
-// The problem of a step that satisfies equations.
-template <class T>
-struct Equations {
-  int m, n, count;     // number of rows of J, of joints, of equations
-  const T *J, *A, *b;  // (m, n), (count, n), (count,)
-  T lambda2;
-  const T *low, *high;  // (n,)
-  T tolerance;          // how far a row that depends on others may be off
-};
-
 // Number of entries of scratch memory that `equation_step` needs.
 SUPPLE_FN constexpr int equation_scratch(int m, int n, int count) {
   return (3 * m + 2 * count + 2 * n + 12) * (n + 16) + count * count + 5 * count + m + 8 * n + 32;

@@ -57,6 +57,7 @@
 #include "supple/limits/stopping.hpp"
 #include "supple/limits/packed_box.hpp"
 #include "supple/math/linalg/padded.hpp"
+#include "supple/math/linalg/tall_svd.hpp"
 #include "supple/robot/adjoint.hpp"
 #include "supple/servo/posture_step.hpp"
 #include "supple/servo/tall_step.hpp"
