@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from supple.describe.loop import Coupling
 from supple.motion.linearization import Array
 from supple.tasks.base import Task
 from supple.tasks.frame import PoseTask, PositionTask
@@ -24,21 +23,22 @@ class CouplingTask(PostureTask):
     """The position of a joint minus the polynomial of the one that it follows; only to be held.
 
     Attributes:
-        coupling: The two joints and the polynomial.
+        follower, leader: Names of the joints.
+        coefficients: The polynomial, lowest power first.
     """
 
-    coupling: Coupling | None = None
+    follower: str = ""
+    leader: str = ""
+    coefficients: tuple[float, ...] = ()
 
     def on(self, robot: Robot) -> PostureRows:  # noqa: D102
-        coupling = self.coupling
-        assert coupling is not None
-        more = _COEFFICIENTS - len(coupling.coefficients)
+        more = _COEFFICIENTS - len(self.coefficients)
         return PostureRows(
-            picked=(robot.joint_names.index(coupling.follower),),
+            picked=(robot.joint_names.index(self.follower),),
             weights=(1.0,),
-            names=(f"{coupling.follower} by {coupling.leader}",),
-            leader=robot.joint_names.index(coupling.leader),
-            curve=(*coupling.coefficients, *(0.0,) * more),
+            names=(f"{self.follower} by {self.leader}",),
+            leader=robot.joint_names.index(self.leader),
+            curve=(*self.coefficients, *(0.0,) * more),
         )
 
 
@@ -54,6 +54,14 @@ def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
             tasks.append(PoseTask(loop.frame_a, base=loop.frame_b))
             targets.append(np.eye(4))
     for coupling in robot.couplings:
-        tasks.append(CouplingTask(joints=(coupling.follower,), coupling=coupling))
+        follower, leader = coupling.follower, coupling.leader
+        tasks.append(
+            CouplingTask(
+                joints=(follower,),
+                follower=follower,
+                leader=leader,
+                coefficients=coupling.coefficients,
+            )
+        )
         targets.append(np.zeros(1))
     return tuple(tasks), tuple(targets)
