@@ -29,6 +29,10 @@ CASES: dict[str, tuple[str, Any, Any]] = {
     },
     "weld12": (mechanisms.spatial_loop(2, 12, "weld"), "tip", None),
     "connect9": (mechanisms.spatial_loop(0, 9, "connect"), "tip", None),
+    **{
+        f"coupled{seed}": (mechanisms.coupled(seed), "tip", sp.PositionTask("tip"))
+        for seed in range(nightly(20, 3))
+    },
     "gripper": (mechanisms.gripper(), "tip", None),
     "legs": (
         mechanisms.leg(),
@@ -106,6 +110,16 @@ def test_loops_that_are_open_at_the_start_are_closed_and_stay_closed(seed: int) 
         assert k < 250 or abs(robot.loop_error(q)).max() <= CLOSED
 
 
+def test_targets_of_joints_that_follow_others_by_polynomials_are_reached() -> None:
+    robot = sp.mjcf(mechanisms.coupled(1), tips="tip")
+    q, there = robot.random(seed=1), robot.random(seed=2)
+    servo = sp.Servo(robot, sp.PostureTask(), dt=DT)
+    for _ in range(900):
+        q = servo(q, target=there)
+        assert abs(robot.loop_error(q)).max() <= CLOSED
+    np.testing.assert_allclose(q, there, atol=1e-6)
+
+
 def test_simulate_and_held_tasks_keep_loops_closed() -> None:
     robot = sp.mjcf(mechanisms.leg(sides="l"), tips="toe_l")
     q = robot.neutral()
@@ -143,5 +157,6 @@ def test_what_a_servo_cannot_keep_closed_is_refused() -> None:
     robot = sp.mjcf(CASES["weld0"][0], tips="tip")
     with pytest.raises(InputError, match='loops of a robot need limits of mode "exact"'):
         sp.Servo(robot, dt=DT, limits=sp.Limits.for_robot(robot, mode="scale"))
-    with pytest.raises(InputError, match="couplings by polynomials"):
-        sp.Servo(sp.mjcf(mechanisms.coupled(0)), dt=DT)
+    robot = sp.mjcf(mechanisms.coupled(0), tips="tip")
+    with pytest.raises(InputError, match='loops of a robot need limits of mode "exact"'):
+        sp.Servo(robot, dt=DT, limits=sp.Limits.for_robot(robot, mode="scale"))

@@ -162,8 +162,12 @@ def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
         step = sp.DLS(sp.damping.Constant(float(10 ** rng.uniform(-6, -3))))
         plain = sp.Servo(robot, tasks, dt=DT, step=step, limits=free, held=held)
         plain(q, target=given)
-        most = np.maximum(rng.uniform(0.4, 3, size=robot.nv) * np.abs(plain.qd), 1e-7)
-        for limits in (free, sp.Limits.for_robot(robot, max_speed=most)):
+        shares = ((0.4, 3), (0.1, 1))  # the second: most joints are at a limit
+        most = [
+            np.maximum(rng.uniform(*share, size=robot.nv) * np.abs(plain.qd), 1e-7)
+            for share in shares
+        ]
+        for limits in (free, *(sp.Limits.for_robot(robot, max_speed=each) for each in most)):
             servo = sp.Servo(robot, tasks, dt=DT, step=step, limits=limits, held=held)
             servo(q, target=given)
             if sp.StepStatus.HELD_EXCEEDED in servo.status:

@@ -141,3 +141,31 @@ def test_the_svd_is_accurate_for_matrices_of_any_size_and_scale(
     power = 150 if lane.dtype == np.float64 else 18
     easy = np.eye(*a.shape)
     assert_is_svd(lane, np.stack([a * 10 ** (power * (2 * scale - 1)), easy, a]).astype(lane.dtype))
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (3, 3), (9, 7), (50, 35), (70, 41)], ids=str)
+def test_the_svd_of_a_tall_matrix_is_accurate_or_reports_that_it_is_not(
+    lane: Lane, shape: tuple[int, int]
+) -> None:
+    m, n = shape
+    least = 1e-4 if lane.dtype == np.float64 else 1e-2
+    rng = np.random.default_rng(n)
+    spectra = [np.ones(n), np.repeat(np.linspace(1, 0.1, (n + 1) // 2), 2)[:n]]
+    for smallest in (0.3, 30 * least, 2 * least, 0.1 * least, 0.0):
+        spectra += [
+            np.append(np.linspace(2, 1, n - 1), smallest),
+            np.append(1, [smallest] * (n - 1)),
+        ]
+    posture = np.vstack([rng.normal(size=(m - n, n)), 0.02 * np.eye(n)])
+    a = np.stack([*(from_spectrum(rng, m, n, s[:n]) for s in spectra), posture]).astype(lane.dtype)
+    u, sigma, v, accurate = lane.tall_svd(a)
+    best = np.linalg.svd(a.astype(np.float64), compute_uv=False)
+    ratio = best[:, -1] / best[:, 0]
+    np.testing.assert_array_equal(accurate[ratio > 1.5 * least], True)
+    np.testing.assert_array_equal(accurate[ratio < 0.5 * least], False)
+    u, sigma, v, a, best = (x[accurate].astype(np.float64) for x in (u, sigma, v, a, best))
+    noise = 50 * n * lane.eps
+    assert np.abs(u * sigma[:, None] @ v.swapaxes(1, 2) - a).max() <= noise * np.abs(a).max()
+    assert not_orthonormal(v) <= noise
+    assert np.abs(sigma / best - 1).max() <= noise / least
+    assert np.abs(u.swapaxes(1, 2) @ u - np.eye(n)).max() <= noise / least**2

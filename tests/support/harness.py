@@ -146,6 +146,13 @@ class Lane:
             self._call("svd", count, m, n, self._in(a), *out)
         return out[0], out[1], out[2]
 
+    def tall_svd(self, a: Array) -> tuple[Array, Array, Array, Array]:
+        """Return U (c, m, n), sigma (c, n), V (c, n, n), and a mask (c,) of accurate ones."""
+        count, m, n = a.shape
+        out = self._empty((count, m, n), (count, n), (count, n, n), (count,))
+        self._call("tall_svd", count, m, n, self._in(a), *out)
+        return out[0], out[1], out[2], out[3] == 1
+
     def singular_values(self, a: Array) -> Array:
         """Return sigma (c, k), computed without U and V."""
         count, m, n = a.shape

@@ -7,11 +7,13 @@
 // others: the rows of J Q for these are the Jacobian of the robot that satisfies the equations. A
 // row of A that depends on others to working precision is left out.
 //
-// Block pivoting finds the entries at their bounds. Where it does not end, or the equations cannot
-// be satisfied inside the box, `constrained_step` takes over (constrained.hpp). Constants are
-// explained in docs/constants.md.
+// Block pivoting finds the entries at their bounds. Where it does not end, or leaves too few
+// entries for the equations, a search that adds one bound after the other begins again
+// (bound_search.hpp). Where that fails too, `constrained_step` takes over (constrained.hpp).
+// Constants are explained in docs/constants.md.
 #pragma once
 
+#include "supple/limits/bound_search.hpp"
 #include "supple/limits/packed_box.hpp"
 #include "supple/step/fast_step.hpp"
 
@@ -26,36 +28,9 @@ inline constexpr T dependent_row =
     sizeof(T) == 8 ? T(dependent_row_double) : T(dependent_row_float);
 inline constexpr int equation_rounds = 12;
 
-// The problem of a step that satisfies equations.
-template <class T>
-struct Equations {
-  int m, n, count;     // number of rows of J, of joints, of equations
-  const T *J, *A, *b;  // (m, n), (count, n), (count,)
-  T lambda2;
-  const T *low, *high;  // (n,)
-  T tolerance;          // how far a row that depends on others may be off
-};
-
 // Number of entries of scratch memory that `equation_step` needs.
 SUPPLE_FN constexpr int equation_scratch(int m, int n, int count) {
   return (3 * m + 2 * count + 2 * n + 12) * (n + 16) + count * count + 5 * count + m + 8 * n + 32;
-}
-
-// Returns x·y of padded rows, for their entries [from, to); both ends are multiples of a pack.
-template <class T>
-SUPPLE_INLINE T padded_dot(int from, int to, const T* x, const T* y) {
-  constexpr int W = pack_width<T>;
-  Unrolled<T> sum{T(0)}, other{T(0)};
-  int j = from;
-  for (; j + 2 * W <= to; j += 2 * W) {
-    sum = fma(load_pack(x + j), load_pack(y + j), sum);
-    other = fma(load_pack(x + j + W), load_pack(y + j + W), other);
-  }
-  if (j < to) sum = fma(load_pack(x + j), load_pack(y + j), sum);
-  T lane[W], total(0);
-  store_pack<T>(sum + other, lane);
-  for (int i = 0; i < W; ++i) total += lane[i];
-  return total;
 }
 
 // The rows of A, for the free entries of x: A = L Qᵀ.
@@ -197,6 +172,14 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
   const T lambda2 = max(of.lambda2, max(squares * T(ridge<T>), Number<T>::tiny));
   for (int j = 0; j < n; ++j) active_set[j] = of.low[j] < of.high[j] ? T(0) : T(1);
   for (int j = 0; j < most; ++j) delta[j] = T(0);
+  bool searched = false;
+  const auto search = [&] {  // from the bounds that the search finds
+    const bool found = !searched && find_bounds(of, static_cast<const T*>(whole), lambda2,
+                                                static_cast<const T*>(x), active_set, index, w);
+    for (int j = 0; j < most; ++j) delta[j] = T(0);
+    searched = true;
+    return found;
+  };
   for (int round = 0; round < equation_rounds; ++round) {
     int f = 0;
     bool bounded = false;
@@ -228,7 +211,10 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
     make_triangle(count, t, left, length2);
     for (int a = 0; a < s; ++a) w[a] = T(0);
     const bool consistent = solve_triangle(count, t, r, of.tolerance, w);
-    if (!consistent && bounded) return false;
+    if (!consistent && bounded) {
+      if (!search()) return false;
+      continue;
+    }
     for (int i = 0; i < m; ++i) pack(whole + i * most, turned + i * s);
     for (int k = 0; k < t.rank; ++k) {  // the rows do not wait for each other
       for (int i = 0; i < m; ++i) reflect(t, k, turned + i * s);
@@ -275,7 +261,10 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
       const T out = at < of.low[j] - slack ? T(-1) : at > of.high[j] + slack ? T(1) : T(0);
       if (out != 0) active_set[j] = out, wrong = true;
     }
-    if (wrong) continue;
+    if (wrong) {
+      if (round + 1 == equation_rounds && search()) round = 0;
+      continue;
+    }
     for (int j = 0; j < n; ++j) {
       const T at = active_set[j] < 0   ? of.low[j]
                    : active_set[j] > 0 ? of.high[j]

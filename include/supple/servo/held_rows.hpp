@@ -5,6 +5,10 @@
 // and is held exactly in another: with φ = log(R* Rᵀ), the vector of the rotation that remains,
 //
 //   dφ = -M(φ) w dt,   M(φ) = 1 + φ×/2 + (1 - θ/2 cot(θ/2)) φ×φ×/θ²,   θ = |φ|
+//
+// The row of a coupling, by which a joint follows the polynomial p of the position of another one,
+// is that of q - p(q_leader). Its curvature counts in corrections (holding.hpp), not in the rules
+// for singular directions.
 #pragma once
 
 #include "supple/servo/state.hpp"
@@ -32,12 +36,29 @@ SUPPLE_FN Vec3<T> turn_rate(const Vec3<T>& phi, const Vec3<T>& x) {
   return fma(cross(phi, once), factor, fma(once, T(0.5), x));
 }
 
+// Computes J (1, n) and e (1) of a coupling.
+template <class T>
+SUPPLE_FN void coupling_row(int n, const Task<T>& task, const T* q, const T* target, T* J, T* e) {
+  const T x = q[task.leader];
+  T value(0), slope(0);
+  for (int i = 4; i >= 0; --i) {
+    slope = fma(slope, x, value);
+    value = fma(value, x, task.curve[i]);
+  }
+  for (int j = 0; j < n; ++j) J[j] = T(0);
+  J[task.coordinate[0]] = T(1);
+  J[task.leader] -= slope;
+  const T follows = coordinate_difference(q[task.coordinate[0]], value);
+  e[0] = coordinate_difference(target[0], follows);
+}
+
 // Computes J (rows, n) and e (rows) of a held task. `scratch` has 6 n + 6 entries.
 template <class T>
 SUPPLE_FN void held_task_rows(const Chain<T>& chain, const Task<T>& task,
                               const Pose<T>* joint_poses, const T* q, const T* target, T* J, T* e,
                               T* scratch) {
   const T* const no_target = nullptr;
+  if (task.curve) return coupling_row(chain.nv, task, q, target, J, e);
   if (!turns_partly(task)) {
     task_jacobian(chain, task, joint_poses, J, no_target);
     return task_offset(chain, task, joint_poses, q, target, e);

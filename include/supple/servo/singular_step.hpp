@@ -48,6 +48,7 @@
 #include "supple/servo/avoidance.hpp"
 #include "supple/servo/held_space.hpp"
 #include "supple/math/linalg.hpp"
+#include "supple/math/linalg/tall_svd.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -204,7 +205,12 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     *y = c + k, *along_o = y + k, *along_t = along_o + k, *h = along_t + k, *bend = h + k,
     *share = bend + k, *x = share + k, *ui = x + n, *vi = ui + m, *residual = vi + n,
     *slopes = residual + m, *slope = slopes, *work = slopes + k * n, *bias = work;
-  svd(m, n, of.J, u, sigma, v, work);
+  bool decomposed = false;
+  if constexpr (has_packs<T>) {
+    decomposed = is_floating(servo.chain) && of.linear && int(m) > int(n) &&
+                 tall_svd(int(m), int(n), of.J, u, sigma, v, work);
+  }
+  if (!decomposed) svd(m, n, of.J, u, sigma, v, work);
   const T kappa = servo.curvature / servo.dt, near = near_sigma<T> * kappa, dt = servo.dt;
   const auto project = [&](int i, const T* from) {
     T sum(0);

@@ -41,7 +41,8 @@ inline constexpr T held_ridge = T(1e-9);
 template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
   const int n = chain.nv, k = m < n ? m : n;
-  return 16 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + n + 13 * k;
+  return 16 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + n + 13 * k +
+         (is_floating(chain) ? tall_svd_scratch(m, n) : 0);
 }
 
 // Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).

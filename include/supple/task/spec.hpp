@@ -67,6 +67,10 @@ struct Task {
   int points = 0;
   const int* point = nullptr;
   const T* share = nullptr;
+  // For a posture of one joint that is held: a polynomial (5,), lowest power first, of the position
+  // of coordinate `leader`, which is subtracted from that of the joint; or null.
+  const T* curve = nullptr;
+  int leader = -1;
 };
 
 }  // namespace supple

@@ -94,7 +94,8 @@ void bind_specs(nb::module_& m) {
             required("rows", &TaskSpec::rows), required("weights", &TaskSpec::weights),
             optional("alternate", &TaskSpec::alternate), optional("about", &TaskSpec::about),
             optional("lower", &TaskSpec::lower), optional("upper", &TaskSpec::upper),
-            optional("points", &TaskSpec::points), optional("shares", &TaskSpec::shares));
+            optional("points", &TaskSpec::points), optional("shares", &TaskSpec::shares),
+            optional("leader", &TaskSpec::leader), optional("curve", &TaskSpec::curve));
   bind_spec(m, "DampingSpec", "A damping rule and its parameters, in the order of `Rule`.",
             required("rule", &DampingSpec::rule), required("parameters", &DampingSpec::parameters));
   bind_spec(m, "ErrorClampSpec", "A bound on the error of each end effector.",

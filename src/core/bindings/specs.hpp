@@ -77,6 +77,8 @@ struct TaskSpec {
   Doubles lower = {}, upper = {};
   Ints points = {};     // frames of a weighted sum of points
   Doubles shares = {};  // and their weights
+  int leader = -1;      // of a coupling
+  Doubles curve = {};   // and the polynomial of its position, empty or (5,)
 
   bool operator==(const TaskSpec&) const = default;
 };

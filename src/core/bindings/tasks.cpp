@@ -18,6 +18,7 @@ OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
     weight_.emplace_back(spec.weights.begin(), spec.weights.end());
     lower_.emplace_back(spec.lower.begin(), spec.lower.end());
     upper_.emplace_back(spec.upper.begin(), spec.upper.end());
+    curve_.emplace_back(spec.curve.begin(), spec.curve.end());
     Task<T> task{.goal = spec.goal,
                  .frame = spec.frame,
                  .base = spec.base,
@@ -44,6 +45,8 @@ OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
     task.points = int(spec.points.size());
     task.point = point_.back().data();
     task.share = share_.back().data();
+    task.leader = spec.leader;
+    task.curve = spec.curve.empty() ? nullptr : curve_.back().data();
     tasks_.push_back(task);
   }
 }
@@ -63,6 +66,8 @@ const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const P
     }
     check_length("shares", spec.points.size(), spec.shares.size());
     for (int point : spec.points) check_index("points", 0, chain.frames(), point);
+    check_index("leader", -1, chain.owned<double>().nv, spec.leader);
+    if (!spec.curve.empty()) check_length("curve", 5, spec.curve.size());
     check_index("about", -1, 3, spec.about);
     check_index("frame", 0, chain.frames(), spec.frame);
     check_index("base", task_world, chain.frames(), spec.base);

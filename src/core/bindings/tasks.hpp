@@ -22,7 +22,7 @@ class OwnedTasks {
 
  private:
   std::vector<Ints> coordinate_, point_;
-  std::vector<std::vector<T>> weight_, lower_, upper_, share_;
+  std::vector<std::vector<T>> weight_, lower_, upper_, share_, curve_;
   std::vector<Task<T>> tasks_;
 };
 

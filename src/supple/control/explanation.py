@@ -66,10 +66,10 @@ def explain_last_step(servo: Servo) -> Report:
 
 def _not_held(servo: Servo) -> tuple[str, ...]:
     """Return sentences about held tasks that the last step did not hold exactly."""
-    errors = servo.held_error
+    held, (each, targets) = servo._contacts, servo._holding
+    errors = each[:, 0]
     if not errors.any():
         return ()
-    held, (each, targets) = servo._contacts, servo._holding
     return missed_words(held, errors, reason(held, servo.robot, servo._now, targets, each[:, 1]))
 
 

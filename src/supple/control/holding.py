@@ -13,7 +13,7 @@ from supple import _core
 from supple._arrays.checks import number
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.loops import refuse_couplings
+from supple.kinematics.loops import coupling_rows
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.tasks import Task, TaskLike, as_tasks
@@ -30,7 +30,8 @@ class HeldTasks:
     """The tasks that a `Servo` may hold.
 
     Attributes:
-        loops: Number of loops of the robot, which are the first tasks and always held.
+        loops: Number of loops and couplings of the robot, which are the first tasks and always
+            held.
         closed: Their targets, in the kernel's layout.
         tasks: The loops, and the tasks as they were given.
         layout: The same tasks with weights of 1, compiled; None if there are none.
@@ -48,6 +49,7 @@ class HeldTasks:
         self.layout = compile_tasks(robot, self.plain) if tasks else None
         self.names = tuple(getattr(task, "frame", None) or "" for task in self.plain)
         self._labels = [f"the loop {loop.name!r}" for loop in robot.loops]
+        self._labels += [f"{one.follower!r} by {one.leader!r}" for one in robot.couplings]
 
     @property
     def given(self) -> tuple[Task, ...]:
@@ -109,8 +111,7 @@ def held_tasks(
 ) -> HeldTasks:
     """Return the tasks that are to be held after checking them."""
     tasks = () if held is None or (isinstance(held, Sequence) and not len(held)) else as_tasks(held)
-    refuse_couplings(robot, "Servo")
-    if (tasks or robot.loops) and limits.mode != "exact":
+    if (tasks or not robot.is_tree) and limits.mode != "exact":
         what = "held tasks need" if tasks else "the loops of a robot need"
         raise InputError(
             f'{what} limits of mode "exact", because a step that is only scaled cannot '
@@ -156,6 +157,12 @@ def reason(held: HeldTasks, robot: Robot, q: Array, targets: Array, shares: Arra
     """Return a function from the index of a task to the reason why it is not held exactly."""
     assert held.layout is not None
     J, e, _ = held.layout.kernel.linearize(q, targets, 1)
+    if robot.couplings:
+        rows = slice(
+            sum(held.layout.counts[: len(robot.loops)]), sum(held.layout.counts[: held.loops])
+        )
+        off, J[rows] = coupling_rows(robot, q)
+        e[rows] = -off
     active = np.repeat(shares == 1, held.layout.counts)
     best = np.linalg.lstsq(J[active], e[active], rcond=1e-9)[0]
     left = np.zeros(len(e))

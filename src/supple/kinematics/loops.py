@@ -117,20 +117,6 @@ def refuse_loops(robot: Robot, what: str) -> None:
         )
 
 
-def refuse_couplings(robot: Robot, what: str) -> None:
-    """Raise an error for a robot with couplings, which a function does not support.
-
-    Raises:
-        InputError: The robot has some; the message names the first one.
-    """
-    if robot.couplings:
-        raise InputError(
-            f"{what} does not support couplings by polynomials; given: {robot.name}, in which "
-            f"{robot.couplings[0].follower!r} follows {robot.couplings[0].leader!r} "
-            "(freeze them, or use robot.without_loops(), the robot as a tree)"
-        )
-
-
 def _first_words(robot: Robot) -> str:
     """Return the first loop or coupling of a robot in words."""
     if robot.loops:

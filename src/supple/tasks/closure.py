@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,36 @@ import numpy as np
 from supple.motion.linearization import Array
 from supple.tasks.base import Task
 from supple.tasks.frame import PoseTask, PositionTask
+from supple.tasks.posture import PostureRows, PostureTask
 
 if TYPE_CHECKING:
     from supple.kinematics import Robot
+
+_COEFFICIENTS = 5  # of a polynomial in the kernel
+
+
+@dataclass(frozen=True)
+class CouplingTask(PostureTask):
+    """The position of a joint minus the polynomial of the one that it follows; only to be held.
+
+    Attributes:
+        follower, leader: Names of the joints.
+        coefficients: The polynomial, lowest power first.
+    """
+
+    follower: str = ""
+    leader: str = ""
+    coefficients: tuple[float, ...] = ()
+
+    def on(self, robot: Robot) -> PostureRows:  # noqa: D102
+        more = _COEFFICIENTS - len(self.coefficients)
+        return PostureRows(
+            picked=(robot.joint_names.index(self.follower),),
+            weights=(1.0,),
+            names=(f"{self.follower} by {self.leader}",),
+            leader=robot.joint_names.index(self.leader),
+            curve=(*self.coefficients, *(0.0,) * more),
+        )
 
 
 def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
@@ -25,4 +53,15 @@ def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
         else:
             tasks.append(PoseTask(loop.frame_a, base=loop.frame_b))
             targets.append(np.eye(4))
+    for coupling in robot.couplings:
+        follower, leader = coupling.follower, coupling.leader
+        tasks.append(
+            CouplingTask(
+                joints=(follower,),
+                follower=follower,
+                leader=leader,
+                coefficients=coupling.coefficients,
+            )
+        )
+        targets.append(np.zeros(1))
     return tuple(tasks), tuple(targets)

@@ -235,6 +235,8 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
             upper=rows.upper,
             points=[point(at) for at in rows.points],
             shares=rows.shares,
+            leader=rows.leader,
+            curve=rows.curve,
         )
         specs.append(spec)
     kernel = _core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs)

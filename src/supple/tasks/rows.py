@@ -52,6 +52,8 @@ class TaskRows:
         upper: The upper end of each range, in the same form.
         points: For a weighted sum of points, the frames at whose origins they are.
         shares: The weight of each point.
+        leader: For a coupling, the index of the joint that is followed; else -1.
+        curve: For a coupling, the coefficients (5,) of the polynomial of its position.
     """
 
     goal: ClassVar[Goal] = Goal.FRAME  # the quantity in the kernel
@@ -69,6 +71,8 @@ class TaskRows:
     upper: tuple[float, ...] = ()
     points: tuple[FixedFrame, ...] = ()
     shares: tuple[float, ...] = ()
+    leader: int = -1
+    curve: tuple[float, ...] = ()
 
     @property
     def traits(self) -> GoalTraits:

@@ -12,6 +12,7 @@
 #include "supple/step/estimated.hpp"
 #include "supple/step/filtering.hpp"
 #include "supple/math/linalg.hpp"
+#include "supple/math/linalg/tall_svd.hpp"
 #include "supple/step/optimal.hpp"
 #include "supple/math/se3.hpp"
 
@@ -142,6 +143,17 @@ void svd_batch(long count, M m, int n, const T* a, T* u, T* sigma, T* v) {
   }
 }
 
+// The same for m >= n, one matrix after another; accurate is 1 or 0.
+template <class T>
+void tall_svd_each(long count, int m, int n, const T* a, T* u, T* sigma, T* v, T* accurate) {
+  if constexpr (has_packs<T>) {
+    std::vector<T> work(tall_svd_scratch(m, n));
+    for (long i = 0; i < count; ++i, a += m * n, u += m * n, sigma += n, v += n * n) {
+      accurate[i] = T(tall_svd(m, n, a, u, sigma, v, work.data()));
+    }
+  }
+}
+
 // a (m, n) -> sigma (min(m, n)).
 template <class L, class T = scalar_t<L>>
 void singular_values_batch(long count, int m, int n, const T* a, T* sigma) {
@@ -266,6 +278,10 @@ using namespace supple;
   }                                                                                                \
   extern "C" void svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v) {         \
     svd_batch<__VA_ARGS__>(count, m, n, a, u, sigma, v);                                           \
+  }                                                                                                \
+  extern "C" void tall_svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v,      \
+                                  T* accurate) {                                                   \
+    tall_svd_each<T>(count, m, n, a, u, sigma, v, accurate);                                       \
   }                                                                                                \
   extern "C" void svd_of_six_rows_##lane(long count, int n, const T* a, T* u, T* sigma, T* v) {    \
     svd_batch<__VA_ARGS__>(count, Fixed<6>{}, n, a, u, sigma, v);                                  \

@@ -60,6 +60,23 @@ SUPPLE_INLINE void add_scaled(int from, int to, T a, const T* x, T* y) {
   }
 }
 
+// Returns x·y of padded rows, for their entries [from, to); both ends are multiples of a pack.
+template <class T>
+SUPPLE_INLINE T padded_dot(int from, int to, const T* x, const T* y) {
+  constexpr int W = pack_width<T>;
+  Unrolled<T> sum{T(0)}, other{T(0)};
+  int j = from;
+  for (; j + 2 * W <= to; j += 2 * W) {
+    sum = fma(load_pack(x + j), load_pack(y + j), sum);
+    other = fma(load_pack(x + j + W), load_pack(y + j + W), other);
+  }
+  if (j < to) sum = fma(load_pack(x + j), load_pack(y + j), sum);
+  T lane[W], total(0);
+  store_pack<T>(sum + other, lane);
+  for (int i = 0; i < W; ++i) total += lane[i];
+  return total;
+}
+
 // Computes y = Σ x_r a_r, a row of n entries, from the rows a_r of A (m x n). All rows are padded.
 template <class T>
 SUPPLE_NOINLINE void rows_times(int m, int n, const T* A, const T* x, T* y) {
