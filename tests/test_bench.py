@@ -122,6 +122,7 @@ PROGRAM = """\
 #include "supple/collision/curve.hpp"
 #include "supple/servo/guard.hpp"
 #include "supple/servo/servo.hpp"
+#include "supple/servo/tree_step.hpp"
 int main() {{
   using namespace supple;
   {lines}

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from compile_once import only_one
+from supple.control import gpu_targets
 from supple.errors import InputError
 from supple.gpu import arrays, libraries
 from supple.ik.gpu import (
@@ -58,6 +59,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
         ("to_coordinates", "to_configurations"), ("double*", "int*", "int", "int", "double*", "int")
     ),
     "linearize": ("Request",),
+    "reach": ("Request",),
     "apply": ("StepRequest",),
     "costs": ("Request", "Cost", "double*"),
     "rank": ("SolutionArrays", "void*", "int", "int", "SolutionArrays", "int"),
@@ -119,6 +121,9 @@ class Device:
 
     def captures(self, stream: int) -> bool:
         return False
+
+    def resident(self, kernel: Any, threads: int) -> int:
+        return 2
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
         """Return CUDA kernels by name; their source is compiled unless the result is cached."""
@@ -298,15 +303,16 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
     def no_linker(texts: list[str], architecture: str) -> bytes:
         return _NEXT.join(texts).encode()
 
-    for module in (position, subproblems, branches, linearize, gpu_frames):
+    for module in (position, subproblems, branches, linearize, gpu_frames, gpu_targets):
         patch.setattr(module, "open_device", lambda number: device)
     for module in (position, branches):
         patch.setattr(module, "compile_linked", no_linker)
-    for module in (solvers, branches, linearize):
+    for module in (solvers, branches, linearize, gpu_targets):
         patch.setattr(module, "device_named", lambda name: (0, Info))
     patch.setattr(gpu_frames, "found_device", lambda name: (0, Info))
-    for module in (calls, judged, linearize, gpu_frames, libraries):
+    for module in (calls, judged, linearize, gpu_frames, libraries, gpu_targets):
         patch.setattr(module, "seen", _seen)
-    for module in (subproblems, targets, branches, ranking, linearize, gpu_frames, gradients):
+    compiling = (subproblems, targets, branches, ranking, linearize, gpu_frames, gradients)
+    for module in (*compiling, gpu_targets):
         patch.setattr(module, "compile_source", no_compiler)
     return device

@@ -100,20 +100,22 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
   return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n;
 }
 
-// Computes the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n) is
-// -1 for entries at their lower bound, 0 for free entries and 1 for entries at their upper bound;
-// if `guessed`, its values on entry are the initial guess. Returns the damping applied: λ², or the
-// lower bound given by `ridge` if that is larger.
+// Searches for the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n)
+// is -1 for entries at their lower bound, 0 for free entries and 1 for entries at their upper
+// bound; if `guessed`, its values on entry are the initial guess. Returns the damping applied: λ²,
+// or least(), without which the minimizer may not be unique, if that is larger. `scratch` has 3 n
+// entries.
+//
+// solve(damping, x0, active_set, d, multiplier) does what `solve_free_set` does.
 //
 // Block pivoting comes first: solve for the free entries, then move all entries that violate their
 // optimality conditions between the free and the active set. A few rounds nearly always suffice
 // (Júdice & Pires 1994). Otherwise an active-set method follows, whose objective decreases in every
 // round: move toward the minimizer over the free entries as far as the box allows, and release one
 // entry at a time (Stark & Parker 1995).
-template <class L>
-SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
-                                    const L* high, L* x, L* active_set, L* scratch,
-                                    bool guessed = false) {
+template <class L, class Least, class Solve>
+SUPPLE_INLINE L search_box(int n, const L& lambda2, const L* low, const L* high, L* x,
+                           L* active_set, L* scratch, bool guessed, Least&& least, Solve&& solve) {
   using T = scalar_t<L>;
   mask_t<L> open = L(0) != L(0);
   for (int j = 0; j < n; ++j) {
@@ -122,11 +124,8 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     open = open | (out != L(0));
   }
   if (!any(open)) return lambda2;
-  L *d = scratch, *multiplier = d + n, *x0 = multiplier + n, *rest = x0 + n;
-  L square(0);
-  for (int i = 0; i < m * n; ++i) square = fma(J[i], J[i], square);
-  const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
-  const L applied_lambda2 = select(open, max(lambda2, least), lambda2);
+  L *d = scratch, *multiplier = d + n, *x0 = multiplier + n;
+  const L applied_lambda2 = select(open, max(lambda2, least()), lambda2);
   for (int j = 0; j < n; ++j) x0[j] = x[j];
   // Returns -1 or 1 for a free entry below or above the box, else 0.
   const auto violated_end = [&](int j) {
@@ -139,7 +138,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   };
 
   for (int round = 0; round < block_rounds; ++round) {
-    solve_free_set(m, n, J, applied_lambda2, low, high, x0, active_set, d, multiplier, rest);
+    solve(applied_lambda2, x0, active_set, d, multiplier);
     mask_t<L> wrong = L(0) != L(0);
     for (int j = 0; j < n; ++j) {
       const L end = violated_end(j);
@@ -159,7 +158,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     active_set[j] = select(open, end, active_set[j]);
   }
   for (int round = 0; round < 10 * n + 40 && any(open); ++round) {
-    solve_free_set(m, n, J, applied_lambda2, low, high, x0, active_set, d, multiplier, rest);
+    solve(applied_lambda2, x0, active_set, d, multiplier);
     L part(1), first(-1), strongest(0), leaving(-1);
     for (int j = 0; j < n; ++j) {
       const L end = violated_end(j), number(static_cast<T>(j));
@@ -186,6 +185,25 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     open = open & !(whole_way & (leaving < L(0)));
   }
   return applied_lambda2;
+}
+
+// Computes the step inside a box by `search_box`.
+template <class L>
+SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
+                                    const L* high, L* x, L* active_set, L* scratch,
+                                    bool guessed = false) {
+  using T = scalar_t<L>;
+  L* const rest = scratch + 3 * n;
+  return search_box(
+      n, lambda2, low, high, x, active_set, scratch, guessed,
+      [&] {
+        L square(0);
+        for (int i = 0; i < m * n; ++i) square = fma(J[i], J[i], square);
+        return max(square * L(ridge<T>), L(Number<T>::tiny));
+      },
+      [&](const L& damping, const L* x0, const L* active, L* d, L* multiplier) {
+        solve_free_set(m, n, J, damping, low, high, x0, active, d, multiplier, rest);
+      });
 }
 
 // Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖², which is the step x0 with

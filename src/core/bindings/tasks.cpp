@@ -230,6 +230,7 @@ void bind_tasks(nb::module_& m) {
       .def_prop_ro("rows", &PyTasks::rows, "Number of rows of J.")
       .def_prop_ro("targets", &PyTasks::targets, "Number of values in all targets.")
       .def_prop_ro("velocities", &PyTasks::velocities, "Number of values in all velocities.")
+      .def_prop_ro("mimics", &PyTasks::mimics, "Whether a coordinate moves several joints.")
       .def_prop_ro("target_sizes", &PyTasks::target_sizes, "Number of values in each target.")
       .def_prop_ro("velocity_sizes", &PyTasks::velocity_sizes, "Number of values in each velocity.")
       .def("linearize", &PyTasks::linearize, "q"_a, "targets"_a, "threads"_a,

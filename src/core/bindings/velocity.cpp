@@ -19,13 +19,19 @@ namespace {
 
 using namespace nb::literals;
 
+// Smallest number of robots per thread, for steps toward targets. Tuned constants are explained in
+// docs/constants.md.
+inline constexpr std::ptrdiff_t least_trees = 32;
+
 // The settings shared by all robots of a batch, in one precision.
 template <class T>
 class OwnedServo {
  public:
-  OwnedServo(const PyTasks& tasks, const StepSpec& step, const LimitsSpec& limits, double dt)
+  OwnedServo(const PyTasks& tasks, const StepSpec& step, const LimitsSpec& limits, double dt,
+             double gain, const std::vector<double>& task_gains)
       : owned_(step, tasks.rows(), tasks.chain<T>().nv),
         limits_(limits.in_kernel<T>(tasks.chain<T>().nv)),
+        gains_(task_gains.begin(), task_gains.end()),
         step_(owned_.view()) {
     check_positive("dt", dt);
     for (const Task<T>& task : tasks.tasks<T>()) rows_.push_back(task.rows);
@@ -43,9 +49,10 @@ class OwnedServo {
               .keep_direction = limits.keep_direction,
               .second_order = false,
               .dt = T(dt),
-              .gain = T(0),
+              .gain = T(gain),
               .rate_gain = T(0),
-              .rest_gain = T(0)};
+              .rest_gain = T(0),
+              .task_gain = gains_.empty() ? nullptr : gains_.data()};
   }
   OwnedServo(const OwnedServo&) = delete;  // contains pointers to its own members
 
@@ -55,16 +62,18 @@ class OwnedServo {
   OwnedStep<T> owned_;
   Ints rows_;
   std::vector<JointLimit<T>> limits_;
+  std::vector<T> gains_;
   Step<T> step_;
   Servo<T> servo_;
 };
 
 class PyVelocity {
  public:
-  PyVelocity(nb::object tasks, const StepSpec& step, const LimitsSpec& limits, double dt)
+  PyVelocity(nb::object tasks, const StepSpec& step, const LimitsSpec& limits, double dt,
+             double gain, const std::vector<double>& task_gains)
       : tasks_(std::move(tasks)),
-        f64_(nb::cast<const PyTasks&>(tasks_), step, limits, dt),
-        f32_(nb::cast<const PyTasks&>(tasks_), step, limits, dt),
+        f64_(nb::cast<const PyTasks&>(tasks_), step, limits, dt, gain, task_gains),
+        f32_(nb::cast<const PyTasks&>(tasks_), step, limits, dt, gain, task_gains),
         velocities_(nb::cast<const PyTasks&>(tasks_).velocities()) {}
 
   // Returns (qd, bad), where `bad` is the index of the first row with an input or result that is
@@ -100,6 +109,41 @@ class PyVelocity {
     return nb::make_tuple(std::move(result), bad);
   }
 
+  // Returns (qd, bad), as `follow`, for the targets of all tasks (..., targets). All are float64.
+  nb::tuple reach(nb::handle q, nb::handle target, nb::handle before, nb::handle out,
+                  int threads) const {
+    const Servo<double>& servo = f64_.view();
+    const PyTasks& tasks = nb::cast<const PyTasks&>(tasks_);
+    const int n = servo.chain.nv;
+    Configurations at(q, tasks.layout(), "q");
+    Batch asked(target, tasks.targets(), "target");
+    Batch speed(before.is_none() ? at.object() : before, n, "qd");
+    if (!at.is_double() || !at.same_rows(asked) || !at.same_rows(speed))
+      throw nb::value_error("q, target and before must have the same batch axes and be float64");
+    nb::object result = at.result(out, {n});
+    for (Batch* given : {static_cast<Batch*>(&at), &asked, &speed}) {
+      if (given->overlaps(result)) given->copy();
+    }
+    const TreeRequest request{.servo = &servo,
+                              .lambda2 = servo.step->damping.p[0],
+                              .count = at.count(),
+                              .targets = tasks.targets(),
+                              .q = at.data<double>(),
+                              .before = before.is_none() ? nullptr : speed.data<double>(),
+                              .target = asked.data<double>(),
+                              .qd = data_of<double>(result)};
+    const TreeKernel& kernel = isa().servo->tree;
+    const std::size_t bytes = kernel.scratch(request);
+    const std::ptrdiff_t bad = over_batch(
+        request.count, threads,
+        [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+          Scratch scratch(bytes);
+          return kernel.run(request, begin, end, scratch.get());
+        },
+        least_trees);
+    return nb::make_tuple(std::move(result), bad);
+  }
+
   std::string constants() const { return text::constants("RobotConstants", f64_.view()); }
 
  private:
@@ -113,8 +157,15 @@ class PyVelocity {
 
 void bind_velocities(nb::module_& m) {
   nb::class_<PyVelocity>(m, "Velocity", "Joint speeds of many robots. See supple.step.")
-      .def(nb::init<nb::object, const StepSpec&, const LimitsSpec&, double>(), nb::kw_only(),
-           "tasks"_a, "step"_a, "limits"_a, "dt"_a)
+      .def(nb::init<nb::object, const StepSpec&, const LimitsSpec&, double, double,
+                    const std::vector<double>&>(),
+           nb::kw_only(), "tasks"_a, "step"_a, "limits"_a, "dt"_a, "gain"_a = 0.0,
+           "task_gains"_a = std::vector<double>{})
+      .def("reach", &PyVelocity::reach, "q"_a, "target"_a, "before"_a.none(), "out"_a.none(),
+           "threads"_a,
+           nb::sig("def reach(self, q: " SUPPLE_ARRAY ", target: " SUPPLE_ARRAY
+                   ", before: " SUPPLE_ARRAY " | None, out: " SUPPLE_ARRAY
+                   " | None, threads: int) -> tuple[" SUPPLE_ARRAY ", int]"))
       .def("follow", &PyVelocity::follow, "q"_a, "velocity"_a, "before"_a.none(), "out"_a.none(),
            "threads"_a,
            nb::sig("def follow(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY

@@ -112,14 +112,16 @@ std::string line(const char* type, const char* name, int count, const X* x) {
 
 std::string laid(const Task<double>& task, int number) {
   const std::string own = std::to_string(number);
+  const bool linear = traits_of(task).is_linear;  // its rows and weights are in separate arrays
+  const int rows = linear ? 0 : task.rows;
   return braces(member("goal", of("Goal", task.goal)), member("frame", task.frame),
                 member("base", task.base), member("axes", task.axes), member("rows", task.rows),
-                member("row", array(task.rows, task.row)),
-                member("weight", array(task.rows, task.weight)), member("coordinate", "nullptr"),
-                member("posture_weight", "nullptr"), member("alternate", task.alternate),
-                member("about", task.about), member("ranged", task.ranged),
-                member("lower", array(task.rows, task.lower)),
-                member("upper", array(task.rows, task.upper)), member("points", task.points),
+                member("row", array(rows, task.row)), member("weight", array(rows, task.weight)),
+                member("coordinate", linear ? "coordinate_" + own : "nullptr"),
+                member("posture_weight", linear ? "posture_weight_" + own : "nullptr"),
+                member("alternate", task.alternate), member("about", task.about),
+                member("ranged", task.ranged), member("lower", array(rows, task.lower)),
+                member("upper", array(rows, task.upper)), member("points", task.points),
                 member("point", task.points ? "point_" + own : "nullptr"),
                 member("share", task.points ? "share_" + own : "nullptr"));
 }
@@ -149,6 +151,10 @@ std::string lines(int tasks, const Task<double>* task) {
     if (task[k].points) {
       all += line("int", ("point_" + own).c_str(), task[k].points, task[k].point) +
              line("T", ("share_" + own).c_str(), task[k].points, task[k].share);
+    }
+    if (traits_of(task[k]).is_linear) {
+      all += line("int", ("coordinate_" + own).c_str(), task[k].rows, task[k].coordinate) +
+             line("T", ("posture_weight_" + own).c_str(), task[k].rows, task[k].posture_weight);
     }
     list += (k ? ", " : "") + laid(task[k], k);
   }
@@ -217,6 +223,7 @@ std::string constants(const char* name, const Servo<double>& servo) {
   all += lines(servo.tasks, servo.task);
   all += line("int", "task_rows", servo.tasks, servo.task_rows);
   all += line("JointLimit<T>", "limit", n, servo.limit);
+  if (servo.task_gain) all += line("T", "task_gain", servo.tasks, servo.task_gain);
   all += line("Step<T>", "step", 1, servo.step);
   const std::string bound = of(servo.bound);  // again for the rounding errors of T
   all += "  static constexpr Servo<T> servo = " +
@@ -228,7 +235,7 @@ std::string constants(const char* name, const Servo<double>& servo) {
                 member("keep_direction", servo.keep_direction),
                 member("second_order", servo.second_order), member("dt", servo.dt),
                 member("gain", servo.gain), member("rate_gain", servo.rate_gain),
-                member("rest_gain", servo.rest_gain)) +
+                member("rest_gain", servo.rest_gain), array_of("task_gain", servo.task_gain)) +
          ";\n";
   return in_struct(name, all);
 }

@@ -16,7 +16,7 @@ namespace supple::text {
 std::string constants(const char* name, const IkProblem<double>& ik, const float* feature_scale);
 
 // Returns the source of a struct template `name` with the constants of `servo`, which must use
-// resolved rates (not accelerations) and one step for all tasks, and have no posture tasks.
+// resolved rates (not accelerations) and one step for all tasks, without ranges of postures.
 std::string constants(const char* name, const Servo<double>& servo);
 
 // Returns the source of a struct template `name` with the constants of `chain`, the number of

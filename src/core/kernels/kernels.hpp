@@ -138,6 +138,24 @@ struct VelocityRequest {
   T* qd;              // (count, coordinates)
 };
 
+// The same for targets, by servo/tree_step.hpp. q and `qd` (n) are those of the kernel.
+struct TreeRequest {
+  const Servo<double>* servo;
+  double lambda2;  // damping
+  std::ptrdiff_t count;
+  int targets;           // values of the targets of all tasks
+  const double* q;       // (count, n)
+  const double* before;  // (count, n): current joint speeds; null if no limit depends on them
+  const double* target;  // (count, targets)
+  double* qd;            // (count, n)
+};
+struct TreeKernel {
+  std::size_t (*scratch)(const TreeRequest&);  // bytes of aligned scratch memory
+  // Computes rows begin to end - 1. Returns the index of the first row with an input or result that
+  // is not finite, or -1.
+  std::ptrdiff_t (*run)(const TreeRequest&, std::ptrdiff_t begin, std::ptrdiff_t end, void* memory);
+};
+
 template <class T>
 struct VelocityKernel {
   std::size_t (*scratch)(const VelocityRequest<T>&);  // bytes of aligned scratch memory
@@ -161,6 +179,7 @@ struct ServoKernel {
   void (*measure_held)(const Servo<double>&, const ServoState<double>&);
   VelocityKernel<double> f64;
   VelocityKernel<float> f32;
+  TreeKernel tree;
 };
 
 class ReachTable;  // drivers/reach_table.hpp

@@ -6,6 +6,7 @@
 #include "supple/math/arena.hpp"
 #include "supple/servo/ranges.hpp"
 #include "supple/servo/servo.hpp"
+#include "supple/servo/tree_step.hpp"
 #include "supple/servo/velocity.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -116,6 +117,63 @@ std::ptrdiff_t resolve_all(const VelocityRequest<T>& request, std::ptrdiff_t beg
   return run_blocks<Robots>(request.servo->chain, request, begin, end, memory);
 }
 
+// Scratch memory of one block of robots that move toward targets, one on each lane.
+template <class L>
+struct TreeRobots {
+  L *q, *qd, *target, *low, *high, *active_set, *rest;
+  TreeWork<L> work;
+  TreePlan plan;
+
+  std::size_t allocate(const Chain<double>& chain, const TreeRequest& request, void* memory) {
+    const Servo<double>& servo = *request.servo;
+    const int n = chain.nv, items = attachments(servo.tasks, servo.task);
+    Arena<L> arena(static_cast<L*>(memory));
+    int *const slot = arena.template take_as<int>(chain.joints), *const begin =
+                                                                     arena.template take_as<int>(
+                                                                         chain.joints + 1);
+    Attachment* const item = arena.template take_as<Attachment>(items);
+    plan = {chain.joints, slot, begin, item};
+    if (memory) plan = make_plan(chain, servo.tasks, servo.task, slot, begin, item);
+    // (each joint may have a slot, if the plan is not yet known)
+    L* const own = arena.take(tree_scratch(chain.joints, chain.joints, servo.tasks, servo.rows, n));
+    work = tree_work(chain.joints, plan.slots, servo.tasks, servo.rows, n, own);
+    q = arena.take(n), qd = arena.take(n), target = arena.take(request.targets);
+    low = arena.take(n), high = arena.take(n), active_set = arena.take(n);
+    rest = arena.take(5 * n);
+    return std::size_t(arena.size()) * sizeof(L);
+  }
+};
+
+template <class L, class T>
+mask_t<L> block(const Chain<T>& chain, const TreeRequest& request, std::ptrdiff_t first, int lanes,
+                TreeRobots<L>& space) {
+  const Servo<double>& servo = *request.servo;
+  const int n = chain.nv, k = request.targets;
+  load(n, lanes, request.q + first * n, space.q);
+  load(k, lanes, request.target + first * k, space.target);
+  for (int j = 0; j < n; ++j) space.qd[j] = L(0);
+  if (request.before) load(n, lanes, request.before + first * n, space.qd);
+  mask_t<L> valid = within_bounds(chain, space.q, space.qd);
+  if (!all(valid)) return valid;
+  const int K = multipliers(servo.tasks, servo.task);
+  valid = tree_velocity(
+      servo, request.lambda2, space.q, space.qd, space.target, space.low, space.high, space.work,
+      space.active_set, space.rest,
+      [&](const L* fixed) { return solve_tree(servo, space.plan, K, space.work, fixed); },
+      [&](L* to) { tree_gradient(servo, space.plan, space.work, to); });
+  if (all(valid)) store(n, lanes, space.work.x, request.qd + first * n);
+  return valid;
+}
+
+std::size_t tree_memory(const TreeRequest& request) {
+  return workspace<TreeRobots>(request.servo->chain, request);
+}
+
+std::ptrdiff_t resolve_trees(const TreeRequest& request, std::ptrdiff_t begin, std::ptrdiff_t end,
+                             void* memory) {
+  return run_blocks<TreeRobots>(request.servo->chain, request, begin, end, memory);
+}
+
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA
 
@@ -131,6 +189,7 @@ const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA) = {
     &measure_held_of<double>,
     {&velocity_memory<double>, &resolve_all<double>},
     {&velocity_memory<float>, &resolve_all<float>},
+    {&tree_memory, &resolve_trees},
 };
 
 }  // namespace supple

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from supple._arrays.checks import like
+from supple.control.target_velocities import TargetVelocityIk, target_velocity_ik
 from supple.control.velocity_ik import GeneralVelocityIk, velocity_ik
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
@@ -33,6 +34,8 @@ def velocities(
     velocity: Any,
     tasks: TaskLike | Sequence[TaskLike] | None,
     *,
+    target: Any,
+    gain: float | None,
     frame: FrameNames,
     limits: Limits | None,
     dt: float | None,
@@ -49,6 +52,24 @@ def velocities(
         check_robot(robot)
         each, single = selected_tasks(robot, frame, tasks)
         tasks = each[0] if single else each
+    if (velocity is None) == (target is None):
+        given = "neither" if target is None else "both"
+        raise InputError(f"velocities takes a velocity or a target; given: {given}")
+    if target is not None:
+        if explain:
+            raise InputError("explain is for velocities, not for targets; given: explain=True")
+        return _toward_targets(
+            target_velocity_ik(robot, tasks, step, limits, dt, gain),
+            q,
+            target,
+            qd,
+            threads=threads,
+            device=device,
+            stream=stream,
+            out=out,
+        )
+    if gain is not None:
+        raise InputError(f"gain is for targets; given: gain={short_repr(gain)} without a target")
     key: Any = (robot, tasks, step, limits, dt)
     if tasks is None or isinstance(tasks, str | Task | tuple):  # other sequences are mutable
         # An argument that cannot be a key of the cache is checked by `velocity_ik` below.
@@ -82,6 +103,34 @@ def velocities(
     numbers, count = prepared.numbers(q, velocity, qd), thread_count(threads)
     speeds = run(*numbers, out, count)
     return prepared.explained(*numbers, speeds, count) if explain else like(q, speeds)
+
+
+def _toward_targets(
+    prepared: TargetVelocityIk,
+    q: Any,
+    target: Any,
+    qd: Any,
+    *,
+    threads: int | None,
+    device: str | None,
+    stream: Any,
+    out: Any,
+) -> Any:
+    """Return q̇ (..., nv) toward targets: see `BatchStep.velocities`."""
+    if prepared.brakes and qd is None:
+        raise InputError("acceleration limits need qd, the previous joint speeds; given: none")
+    there = type(q) is not np.ndarray and on_gpu(q)
+    if not is_named(device, "cpu") and (device is not None or there):
+        from supple.control.gpu_targets import on_device  # NVIDIA's packages are optional
+
+        if threads is not None:
+            raise InputError(f"threads is for device='cpu' only; given: {short_repr(threads)}")
+        gpu = on_device(prepared, device_named(device))
+        run = gpu.resolve_on_device if there else gpu.resolve
+        return run(q, target, qd, out, stream)
+    if stream is not None:
+        raise InputError(f"stream is for arrays in GPU memory; given: {short_repr(stream)}")
+    return like(q, prepared.resolve(q, target, qd, out, thread_count(threads)))
 
 
 resolve_with(velocities)

@@ -74,9 +74,11 @@ class BatchStep:
         self,
         robot: Robot,
         q: Any,
-        velocity: Any,
+        velocity: Any = None,
         tasks: TaskLike | Sequence[TaskLike] | None = None,
         *,
+        target: Any = None,
+        gain: float | None = None,
         frame: FrameNames = None,
         limits: Limits | None = None,
         dt: float | None = None,
@@ -92,6 +94,7 @@ class BatchStep:
             step.velocities(robot, q, velocity)                         J q̇ ≈ velocity
             step.velocities(robot, q, velocity, limits=limits, dt=0.01) the same, inside limits
             step.velocities(robot, q, velocity, explain=True)           also λ² and the status
+            step.velocities(robot, q, target=target, tasks=tasks)       J q̇ ≈ gain (target - pose)
 
         The result is the first step of a `Servo` with order=1, for a batch of robots. It runs on
         SIMD lanes and threads, or on a GPU with one thread per robot. Nothing is kept between
@@ -108,6 +111,13 @@ class BatchStep:
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
                 effectors. Because there are no targets, a task with `alternate=True` has the
                 ordinary J here, as in a `Servo` without a target.
+            target: Targets instead of velocities, for the whole body of a robot with many joints
+                (docs/humanoids.md): that of a single task, or a sequence with one target per task,
+                in the form of each task and each with or without batch axes. An entry may be None.
+                Tasks are poses, positions, orientations and axes of frames in the world, a center
+                of mass, and postures. The step is `DLS` with `Constant` damping, above zero unless
+                the tasks determine q̇. float32 input is computed in float64.
+            gain: Gain of the error to the target [1/s]; by default 20/s, at most 1/dt.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
             limits: Joint limits; None for no limits.
             dt: Length of a step [s], required with limits.
@@ -137,6 +147,8 @@ class BatchStep:
             q,
             velocity,
             tasks,
+            target=target,
+            gain=gain,
             frame=frame,
             limits=limits,
             dt=dt,

@@ -1,0 +1,123 @@
+// A step toward targets within joint limits, for robots with many joints: damped least squares by
+// tree_factor.hpp, for each robot of a batch, on lanes or in a CUDA thread. Nothing is kept between
+// calls.
+#pragma once
+
+#include "supple/limits/box.hpp"
+#include "supple/servo/tree_factor.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// The joint whose position is the origin of twists: the first one that turns, so that a mobile base
+// may be far from the origin of the world.
+template <class T>
+SUPPLE_FN constexpr int origin_joint(const Chain<T>& chain) {
+  for (int j = 0; j < chain.joints; ++j) {
+    if (chain.joint[j].motion != Motion::prismatic) return j;
+  }
+  return 0;
+}
+
+// Computes kinematics, e, k and p for the targets of all tasks, concatenated; a task whose target
+// begins with NaN has none.
+template <class L, class T>
+SUPPLE_FN void prepare_tree(const Servo<T>& servo, T lambda2, const L* q, const L* target,
+                            TreeWork<L>& work) {
+  const Chain<T>& chain = servo.chain;
+  const int n = chain.nv;
+  forward(chain, q, work.pose);
+  work.origin = chain.joints > 0 ? work.pose[origin_joint(chain)].p : Vec3<L>{L(0), L(0), L(0)};
+  for (int j = 0; j < n; ++j) work.stiff[j] = L(lambda2), work.pull[j] = L(0);
+  SUPPLE_TREE for (int k = 0, row = 0; k < servo.tasks; row += servo.task[k++].rows) {
+    const Task<T>& task = servo.task[k];
+    const L gain(servo.gain * (servo.task_gain ? servo.task_gain[k] : T(1)));
+    const mask_t<L> given = target[0] == target[0];
+    task_offset(chain, task, work.pose, q, target, work.e + row);
+    for (int i = 0; i < task.rows; ++i) {
+      work.e[row + i] = select(given, work.e[row + i] * gain, L(0));
+      if (task.goal != Goal::posture) continue;
+      const int j = task.coordinate[i];
+      const L weight(task.posture_weight[i]);
+      work.stiff[j] = fma(weight, weight, work.stiff[j]);
+      work.pull[j] = fma(weight, work.e[row + i], work.pull[j]);
+    }
+    target += target_size(task);
+  }
+}
+
+// Moves the step x inside the limits: see box.hpp. `solve(fixed)` and `gradient(to)` call
+// `solve_tree` and `tree_gradient`. `scratch` has 5 n entries.
+template <class L, class T, class Solve, class Gradient>
+SUPPLE_FN void limit_tree(const Servo<T>& servo, T lambda2, const L* low, const L* high,
+                          TreeWork<L>& work, L* active_set, L* scratch, Solve&& solve,
+                          Gradient&& gradient) {
+  const int n = servo.chain.nv;
+  L *x = scratch, *column = x + n, *rest = column + n;
+  mask_t<L> inside = L(0) == L(0);
+  for (int j = 0; j < n; ++j) {
+    x[j] = work.x[j];
+    inside = inside & (x[j] >= low[j]) & (x[j] <= high[j]);
+  }
+  if (all(inside)) return;
+  for (int j = 0; j < n; ++j) active_set[j] = L(1), work.x[j] = L(0), work.pull[j] = L(0);
+  for (int i = 0; i < servo.rows; ++i) work.e[i] = L(0);
+  solve(active_set);  // with all joints fixed, U·S and s² are squares of columns of J
+  L square(0);
+  for (int j = 0; j < n; ++j) {
+    column[j] = work.stiff[j] - L(lambda2);
+    square = square + column[j];
+  }
+  const int K = multipliers(servo.tasks, servo.task);
+  for (int j = 0; j < servo.chain.joints; ++j) {
+    const JointFactor<L>& factor = work.factor[j];
+    const Spatial<L> S = joint_screw(servo.chain.joint[j], work.pose[j], work.origin);
+    L size(0);
+    for (int i = 0; i < 6; ++i) size = fma(factor.U[i], S.v[i], size);
+    for (int k = 0; k < K; ++k) size = fma(factor.s[k], factor.s[k], size);
+    L& own = column[servo.chain.joint[j].v_index];
+    own = own + size, square = square + size;
+  }
+  L before(lambda2);
+  search_box(
+      n, L(lambda2), low, high, x, active_set, rest, false,
+      [&] { return max(square * L(ridge<T>), L(Number<T>::tiny)); },
+      [&](const L& damping, const L* x0, const L* set, L* d, L* multiplier) {
+        for (int j = 0; j < n; ++j) {
+          const L end = select(set[j] < L(0), low[j], high[j]);
+          work.stiff[j] = work.stiff[j] + (damping - before);
+          work.x[j] = select(set[j] == L(0), L(0), end - x0[j]);
+        }
+        before = damping;
+        solve(set);
+        gradient(multiplier);
+        L size(0);
+        for (int j = 0; j < n; ++j) size = max(size, abs(work.x[j]));
+        for (int j = 0; j < n; ++j) {
+          const L noise = L(T(64) * Number<T>::epsilon) * (column[j] + damping) * size;
+          const mask_t<L> none = (set[j] == L(0)) | (abs(multiplier[j]) <= noise);
+          multiplier[j] = select(none, L(0), multiplier[j]);
+          d[j] = work.x[j];
+        }
+      });
+  for (int j = 0; j < n; ++j) work.x[j] = x[j];
+}
+
+// Computes q̇, `work.x` (n), at q for the targets of all tasks, inside the limits. `qd` (n) is the
+// current q̇. Returns the lanes where it is valid. The other arguments are those of `limit_tree`.
+template <class L, class T, class Solve, class Gradient>
+SUPPLE_FN mask_t<L> tree_velocity(const Servo<T>& servo, T lambda2, const L* q, const L* qd,
+                                  const L* target, L* low, L* high, TreeWork<L>& work,
+                                  L* active_set, L* scratch, Solve&& solve, Gradient&& gradient) {
+  const int n = servo.chain.nv;
+  prepare_tree(servo, lambda2, q, target, work);
+  mask_t<L> valid = solve(static_cast<const L*>(nullptr));
+  for (int j = 0; j < n; ++j) {
+    valid = valid & finite(work.x[j]);
+    joint_box(servo.limit[j], q[j], qd[j], L(0), L(servo.dt), low[j], high[j]);
+  }
+  limit_tree(servo, lambda2, low, high, work, active_set, scratch, solve, gradient);
+  for (int j = 0; j < n; ++j) valid = valid & finite(work.x[j]);
+  return valid;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

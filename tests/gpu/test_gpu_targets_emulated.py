@@ -1,0 +1,100 @@
+"""Steps of whole bodies toward targets in GPU memory: those of the CPU, on an emulated GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import emulator
+import supple as sp
+from generated import seeds
+from sizes import nightly
+from supple.control import gpu_targets, target_velocities
+from supple.damping import Constant
+from supple.errors import InputError
+from whole_bodies import drawn_batch, slow_limits
+
+Array = np.ndarray
+STEP, DT = sp.DLS(Constant(1e-5)), 0.01
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulated() -> Iterator[emulator.Device]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(target_velocities, "_cached", target_velocities._prepared)
+        patch.setattr(gpu_targets, "on_device", gpu_targets.on_device.__wrapped__)
+        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+
+
+def there(given: Any, dtype: Any = np.float64) -> Any:
+    """Return arrays that claim to be in GPU memory."""
+    if isinstance(given, list):
+        return [one if one is None else there(one, dtype) for one in given]
+    return emulator.There(np.ascontiguousarray(given, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_steps_toward_targets_in_gpu_memory_are_those_of_the_cpu(dtype: Any) -> None:
+    for seed in seeds(nightly(8, 1)):
+        robot, tasks, q, targets, rng = drawn_batch(seed, 0.3, count=70)
+        options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
+        options |= {"limits": slow_limits(robot, rng), "dt": DT}
+        q, targets = q.astype(dtype), [one.astype(dtype) for one in targets]
+        for count in (70, 33, 0):
+            few = [one[:count] for one in targets]
+            expected = STEP.velocities(robot, q[:count], target=few, **options)
+            found = STEP.velocities(
+                robot, there(q[:count], dtype), target=there(few, dtype), **options
+            ).numpy()
+            assert (found.dtype, found.shape) == (dtype, (count, robot.nv))
+            size = np.abs(expected).max(axis=-1, keepdims=True)
+            tolerance = 1e-8 if dtype == np.float64 else 1e-6
+            assert (np.abs(found - expected) <= tolerance * size).all()
+
+
+def test_targets_may_be_shared_by_all_robots_or_missing() -> None:
+    robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
+    options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
+    shared = [None, *(one[0] for one in targets[1:])]
+    posture = np.concatenate([q[0, :7], shared[-1]])  # a whole configuration
+    expected = STEP.velocities(robot, q, target=shared, **options)
+    for last in (shared[-1], posture):
+        given = [*shared[:-1], last]
+        np.testing.assert_allclose(
+            STEP.velocities(robot, there(q), target=there(given), **options).numpy(),
+            expected,
+            rtol=0,
+            atol=1e-9 * np.abs(expected).max(),
+        )
+    out = there(np.full((6, robot.nv), np.nan))
+    assert STEP.velocities(robot, there(q), target=there(shared), out=out, **options) is out
+    np.testing.assert_allclose(out.array, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    found = STEP.velocities(robot, q, target=shared, device="cuda", **options)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+def test_rows_that_are_not_finite_give_zeros_in_gpu_memory() -> None:
+    robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
+    options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
+    expected = STEP.velocities(robot, q, target=targets, **options)
+    q[1, 2], q[2, 3:7], targets[0][3, 0, 3], targets[-1][4, 0] = np.nan, 0.0, np.inf, np.nan
+    found = STEP.velocities(robot, there(q), target=there(targets), **options).numpy()
+    assert (found[1:5] == 0).all()
+    np.testing.assert_allclose(found[[0, 5]], expected[[0, 5]], rtol=1e-6, atol=1e-9)
+
+
+def test_wrong_targets_in_gpu_memory_are_refused_by_name() -> None:
+    robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
+    options: dict[str, Any] = {"tasks": tuple(tasks)}
+    with pytest.raises(InputError, match="target must be a sequence with one target for each"):
+        STEP.velocities(robot, there(q), target=there(targets[:-1]), **options)
+    with pytest.raises(InputError, match=r"the target of PoseTask .* must be .* as q is"):
+        STEP.velocities(robot, there(q), target=there([targets[0][:3], *targets[1:]]), **options)
+    with pytest.raises(InputError, match="in GPU memory"):
+        STEP.velocities(robot, there(q), target=[targets[0], *there(targets[1:])], **options)
+    with pytest.raises(InputError, match="threads is for device='cpu' only"):
+        STEP.velocities(robot, there(q), target=there(targets), threads=1, **options)

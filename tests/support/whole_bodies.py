@@ -1,0 +1,69 @@
+"""Random robots that float, with tasks and targets for their whole body."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import supple as sp
+
+Array = np.ndarray
+
+
+def numbers(values: object) -> str:
+    return " ".join(f"{x:.17g}" for x in np.ravel(values))
+
+
+def limb(rng: np.random.Generator, name: str, joints: int) -> str:
+    """Return an MJCF body with hinges in a row, each with a mass."""
+    text = ""
+    for k in reversed(range(joints)):
+        place = f'pos="{numbers(0.3 * rng.normal(size=3))}" quat="{numbers(rng.normal(size=4))}"'
+        mass = f'<inertial pos="{numbers(0.1 * rng.normal(size=3))}" mass="{rng.uniform(0.1, 2)}" '
+        hinge = f'<joint name="{name}j{k}" axis="{numbers(rng.normal(size=3))}" range="-170 170"/>'
+        text = f'<body name="{name}{k}" {place}>{hinge}{mass} diaginertia="1 1 1"/>{text}</body>'
+    return text
+
+
+def drawn(seed: int) -> tuple[sp.Robot, list[sp.tasks.Task], np.random.Generator]:
+    """Return a random robot that floats, and tasks with more rows than it has joints."""
+    rng = np.random.default_rng([seed, 71])
+    limbs = int(rng.integers(2, 5))
+    bodies = "".join(limb(rng, f"limb{k}_", int(rng.integers(5, 8))) for k in range(limbs))
+    root = f'<freejoint name="base"/><inertial pos="0 0 0" mass="3" diaginertia="1 1 1"/>{bodies}'
+    robot = sp.mjcf(f"<mujoco><worldbody><body name='hip'>{root}</body></worldbody></mujoco>")
+    tips = robot.tips[: int(rng.integers(1, 3))]
+    tasks = [sp.PoseTask(tip, weight=float(10 ** rng.uniform(0, 2))) for tip in tips]
+    center = sp.redundancy.CenterOfMassTask(("x", "y"), weight=float(rng.uniform(0.5, 5)))
+    # The rows of a posture are those of all hinges: with a pose they are more than the joints.
+    return robot, [*tasks, center, sp.PostureTask(weight=float(10 ** rng.uniform(-3, 0)))], rng
+
+
+def targets_near(robot: sp.Robot, q: Array, size: float, rng: np.random.Generator) -> list[Array]:
+    """Return the poses of all tips and the center of mass a step away from q, and a posture."""
+    there = robot.integrate(q, size * rng.normal(size=robot.nv))
+    return [*robot.fk(there, robot.tips), robot.center_of_mass(there), there[7:]]
+
+
+def command(tasks: list[sp.tasks.Task], near: list[Array]) -> list[Array]:
+    return [*near[: len(tasks) - 2], *near[-2:]]
+
+
+def drawn_batch(
+    seed: int, size: float, count: int = 5
+) -> tuple[sp.Robot, list[sp.tasks.Task], Array, list[Array], np.random.Generator]:
+    """Return a random robot, its tasks, configurations (count, nq), and a batch of targets each.
+
+    Some joints are at the ends of their ranges.
+    """
+    robot, tasks, rng = drawn(seed)
+    q = robot.random(count, seed=rng)
+    ends = (robot.upper if seed % 2 else robot.lower)[6:]
+    q[:, 7:] = np.where(rng.random(robot.nv - 6) < 0.2, ends, q[:, 7:])
+    each = [command(tasks, targets_near(robot, row, size, rng)) for row in q]
+    return robot, tasks, q, [np.array(one) for one in zip(*each, strict=True)], rng
+
+
+def slow_limits(robot: sp.Robot, rng: np.random.Generator) -> sp.Limits:
+    """Return the robot's limits with speeds that many steps exceed."""
+    speeds = np.where(np.arange(robot.nv) < 6, np.inf, 0.5 * 10 ** rng.uniform(0, 2))
+    return sp.Limits.for_robot(robot, max_speed=speeds)
