@@ -131,7 +131,7 @@ def test_operators_obey_the_rules_of_pytorch() -> None:
         (st._jacobian, (q, frames)),
         (st._step, (q, x.requires_grad_(), frames, 0.01)),
     ):
-        found = torch.library.opcheck(operator, given)
+        found = torch.library.opcheck(operator.overload, given)
         assert set(found.values()) == {"SUCCESS"}
 
 
@@ -185,7 +185,7 @@ def test_robots_with_quaternions_have_gradients() -> None:
 
     matches(loss, parameters(T), 1e-4)
     number = st._solver(solver, 1e-5)[0]
-    found = torch.library.opcheck(st._solve, (T.requires_grad_(), unit, number, 1e-5))
+    found = torch.library.opcheck(st._solve.overload, (T.requires_grad_(), unit, number, 1e-5))
     assert set(found.values()) == {"SUCCESS"}
 
 
