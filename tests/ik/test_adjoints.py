@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import supple
 import generated
+import supple
 from floating import floating_arm, rescaled
 from gpu_kernels import tree
 from sizes import nightly
+from supple import _core
 from supple.ik.adjoints import AT_LIMIT, DAMPING, DifferentiableFrames, DifferentiableSolver
 from supple.kinematics.configuration import configuration_gradient, to_kernel, velocity_gradient
 
@@ -153,6 +154,24 @@ def test_the_gradient_of_a_solution_is_that_of_its_singular_values(
             met += 1
     assert met > 50
     assert held > 0 or draw is floating_arm
+
+
+def test_the_gradient_of_a_solution_takes_the_threads_of_the_solver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used, adjoint = [], _core.solution_adjoint
+
+    def seen(*given: object, threads: int, **more: object) -> object:
+        used.append(threads)
+        return adjoint(*given, threads=threads, **more)
+
+    monkeypatch.setattr(_core, "solution_adjoint", seen)
+    robot = supple.load("ur5e")
+    q = robot.random(2, seed=0)
+    for threads in (1, 3):
+        known = DifferentiableSolver.of(supple.Solver(robot, threads=threads))
+        known.adjoint(q, np.ones(2, bool), q, DAMPING)
+    assert used == [1, 3]
 
 
 @pytest.mark.parametrize("name", ROBOTS)
