@@ -67,6 +67,17 @@ def test_importing_supple_imports_neither_torch_nor_jax() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
+def test_the_first_call_does_not_import_the_compiler_of_pytorch() -> None:
+    code = """
+import sys, torch, supple, supple.torch
+robot = supple.load("ur5e")
+q = torch.zeros(6, requires_grad=True)
+supple.torch.solve(supple.Solver(robot), supple.torch.fk(robot, q), q)[0].sum().backward()
+print("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
 @pytest.mark.parametrize("name", ["ur5e", "puma560", "stanford"])
 def test_the_gradient_of_a_target_is_that_of_its_parameters(name: str) -> None:
     robot = supple.load(name)
