@@ -15,6 +15,7 @@ of first order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
@@ -78,7 +79,9 @@ def _frames_as_constants(self: Robot, frame: FrameNames, lambda2: float) -> tupl
 # `torch.compile` takes the results of these functions for constants. Until PyTorch 2.11 this needs
 # methods, because solvers and robots are not constants as arguments, and tuples of numbers.
 for _class, _method in ((Solver, _as_constants), (Robot, _frames_as_constants)):
-    setattr(_class, _method.__name__, torch.compiler.assume_constant_result(_method))
+    # As torch.compiler.assume_constant_result does, which first imports the compiler, in seconds.
+    _method._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    setattr(_class, _method.__name__, _method)
 
 
 def _solver(solver: Any, damping: float) -> tuple[int, float, tuple[int, ...], int]:
@@ -164,10 +167,39 @@ def _batched(size: int, dims: Any, *tensors: Tensor) -> list[Tensor]:
     ]
 
 
+class _Operator:
+    """An operator of PyTorch, supple::NAME, for tensors on any device.
+
+    `torch.library.custom_op` makes the same, but imports PyTorch's compiler, in seconds, when the
+    operator is called for the first time, and each call takes longer.
+
+    Args:
+        name: The name.
+        schema: Its arguments and results.
+        run: The function.
+    """
+
+    def __init__(self, name: str, schema: str, run: Callable[..., Any]) -> None:
+        full = f"supple::{name}"
+        torch.library.define(full, schema, tags=torch.Tag.pt2_compliant_tag)
+        torch.library.impl(full, "default")(run)
+        self.overload = getattr(torch.ops.supple, name).default
+        self.register_fake = partial(torch.library.register_fake, full)
+        self.register_autograd = partial(torch.library.register_autograd, full)
+        self.register_vmap = partial(torch.library.register_vmap, full)
+
+    def __call__(self, *given: Any) -> Any:
+        return self.overload(*given)
+
+
+def _operator(name: str, schema: str) -> Callable[[Callable[..., Any]], _Operator]:
+    return partial(_Operator, name, schema)
+
+
 # ---- solutions -----------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("supple::solve", mutates_args=())
+@_operator("solve", "(Tensor target, Tensor? q0, int solver, float damping) -> (Tensor, Tensor)")
 def _solve(target: Tensor, q0: Tensor | None, solver: int, damping: float) -> tuple[Tensor, Tensor]:
     known: DifferentiableSolver = _known[solver]
     if not _on_gpu(target):
@@ -191,7 +223,10 @@ def _(target: Tensor, q0: Tensor | None, solver: int, damping: float) -> tuple[T
     return q, target.new_empty(lead, dtype=torch.bool)
 
 
-@torch.library.custom_op("supple::solve_adjoint", mutates_args=())
+@_operator(
+    "solve_adjoint",
+    "(Tensor q, Tensor success, Tensor q_bar, int solver, float damping) -> (Tensor, Tensor)",
+)
 def _solve_adjoint(
     q: Tensor, success: Tensor, q_bar: Tensor, solver: int, damping: float
 ) -> tuple[Tensor, Tensor]:
@@ -294,13 +329,12 @@ def _expanded(name: str, given: Tensor, lead: Any, tail: tuple[int, ...]) -> Ten
 # ---- kinematics and steps ------------------------------------------------------------------------
 
 
-def _operator(name: str, tail: Callable[[int], tuple[int, ...]], doc: str) -> Any:
+def _function_of_q(name: str, tail: Callable[[int], tuple[int, ...]]) -> _Operator:
     """Return the operator of a function of q, `name` of `DifferentiableFrames`.
 
     Args:
         name: The function; its adjoint is `name`_adjoint.
         tail: Shape of the result for one frame and nv velocities.
-        doc: What the operator is for, for its name in PyTorch.
     """
 
     def run(q: Tensor, frames: int) -> Tensor:
@@ -312,8 +346,8 @@ def _operator(name: str, tail: Callable[[int], tuple[int, ...]], doc: str) -> An
             return _run(f"{name}_backward", _known[frames], q, q.shape, bar=bar)[0]
         return _back(getattr(_known[frames], f"{name}_adjoint")(_host(q), _host(bar)), q)
 
-    forward = torch.library.custom_op(f"supple::{doc}", run, mutates_args=())
-    backward = torch.library.custom_op(f"supple::{doc}_adjoint", adjoint, mutates_args=())
+    forward = _Operator(name, "(Tensor q, int frames) -> Tensor", run)
+    backward = _Operator(f"{name}_adjoint", "(Tensor q, Tensor bar, int frames) -> Tensor", adjoint)
 
     def fake(q: Tensor, frames: int) -> Tensor:
         known: DifferentiableFrames = _known[frames]
@@ -341,8 +375,8 @@ def _operator(name: str, tail: Callable[[int], tuple[int, ...]], doc: str) -> An
     return forward
 
 
-_fk = _operator("fk", lambda n: (4, 4), "fk")
-_jacobian = _operator("jacobian", lambda n: (6, n), "jacobian")
+_fk = _function_of_q("fk", lambda n: (4, 4))
+_jacobian = _function_of_q("jacobian", lambda n: (6, n))
 
 
 def fk(robot: Robot, q: Tensor, frame: FrameNames = None) -> Tensor:
@@ -372,7 +406,7 @@ def jacobian(robot: Robot, q: Tensor, frame: FrameNames = None) -> Tensor:
     return J
 
 
-@torch.library.custom_op("supple::step", mutates_args=())
+@_operator("step", "(Tensor q, Tensor twist, int frames, float lambda2) -> Tensor")
 def _step(q: Tensor, twist: Tensor, frames: int, lambda2: float) -> Tensor:
     known: DifferentiableFrames = _known[frames]
     if _on_gpu(q):
@@ -381,7 +415,10 @@ def _step(q: Tensor, twist: Tensor, frames: int, lambda2: float) -> Tensor:
     return _back(known.step(_host(q), _host(twist), lambda2), q)
 
 
-@torch.library.custom_op("supple::step_adjoint", mutates_args=())
+@_operator(
+    "step_adjoint",
+    "(Tensor q, Tensor twist, Tensor qd_bar, int frames, float lambda2) -> (Tensor, Tensor)",
+)
 def _step_adjoint(
     q: Tensor, twist: Tensor, qd_bar: Tensor, frames: int, lambda2: float
 ) -> tuple[Tensor, Tensor]:

@@ -67,6 +67,17 @@ def test_importing_supple_imports_neither_torch_nor_jax() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
+def test_the_first_call_does_not_import_the_compiler_of_pytorch() -> None:
+    code = """
+import sys, torch, supple, supple.torch
+robot = supple.load("ur5e")
+q = torch.zeros(6, requires_grad=True)
+supple.torch.solve(supple.Solver(robot), supple.torch.fk(robot, q), q)[0].sum().backward()
+print("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
 @pytest.mark.parametrize("name", ["ur5e", "puma560", "stanford"])
 def test_the_gradient_of_a_target_is_that_of_its_parameters(name: str) -> None:
     robot = supple.load(name)
@@ -131,7 +142,7 @@ def test_operators_obey_the_rules_of_pytorch() -> None:
         (st._jacobian, (q, frames)),
         (st._step, (q, x.requires_grad_(), frames, 0.01)),
     ):
-        found = torch.library.opcheck(operator, given)
+        found = torch.library.opcheck(operator.overload, given)
         assert set(found.values()) == {"SUCCESS"}
 
 
@@ -185,7 +196,7 @@ def test_robots_with_quaternions_have_gradients() -> None:
 
     matches(loss, parameters(T), 1e-4)
     number = st._solver(solver, 1e-5)[0]
-    found = torch.library.opcheck(st._solve, (T.requires_grad_(), unit, number, 1e-5))
+    found = torch.library.opcheck(st._solve.overload, (T.requires_grad_(), unit, number, 1e-5))
     assert set(found.values()) == {"SUCCESS"}
 
 

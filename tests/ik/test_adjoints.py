@@ -7,11 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import generated
 import supple
 from floating import floating_arm, rescaled
 from gpu_kernels import tree
 from sizes import nightly
-from supple.ik.adjoints import DAMPING, DifferentiableFrames, DifferentiableSolver
+from supple import _core
+from supple.ik.adjoints import AT_LIMIT, DAMPING, DifferentiableFrames, DifferentiableSolver
+from supple.kinematics.configuration import configuration_gradient, to_kernel, velocity_gradient
 
 Array = np.ndarray
 H = 1e-5
@@ -85,6 +88,90 @@ def test_the_gradient_of_a_solution_maps_to_quaternions() -> None:
         return (weights * known.solve(T, p)[0]).sum(axis=-1)
 
     close(q0_bar, rates(seeded, q), 1e-4)
+
+
+def by_singular_values(
+    known: DifferentiableSolver, q: Array, q_bar: Array, damping: float
+) -> tuple[Array, Array]:
+    """Return the gradients with respect to the twists of the targets, (k, 6), and to q0."""
+    robot = known.solver.robot
+    x = to_kernel(robot, q)
+    free = (x > robot.lower + AT_LIMIT) & (x < robot.upper - AT_LIMIT)
+    scale = free * (np.ones(robot.nv) if known.joint_scale is None else known.joint_scale)
+    J = known.frames.jacobian(q).reshape(-1, 6, robot.nv) * scale
+    if known.positions:
+        J = J[:, :3]
+    rows = np.ones(J.shape[1])
+    norms = np.linalg.norm(J[:, :3]), np.linalg.norm(J[:, 3:])
+    if norms[0] > 0 and norms[1] > 0:
+        rows[:3] = norms[1] / norms[0]
+    J = (J * rows[:, None]).reshape(-1, robot.nv)
+    v_bar = scale * velocity_gradient(robot, q[None], q_bar[None])[0]
+    U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
+    damped = sigma**2 + (damping * np.linalg.norm(J)) ** 2
+    x_bar = U @ ((sigma * (Vt @ v_bar)) / np.where(damped > 0, damped, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        v0_bar = np.where(scale > 0, (v_bar - J.T @ x_bar) / scale, 0)
+    twists = np.zeros((known.frames.count, 6))
+    twists[:, : len(rows)] = x_bar.reshape(-1, len(rows)) * rows
+    return twists, configuration_gradient(robot, q[None], v0_bar[None])[0]
+
+
+@pytest.mark.parametrize("positions", [False, True])
+@pytest.mark.parametrize("draw", [generated.robot, floating_arm])
+def test_the_gradient_of_a_solution_is_that_of_its_singular_values(
+    draw: Callable[[int], supple.Robot], positions: bool
+) -> None:
+    """Of random robots of all sizes, at random places and at limits, with one tip or several."""
+    kind = supple.PositionTask if positions else supple.PoseTask
+    damping, met, held = 1e-2, 0, 0
+    for seed in range(nightly(400, 40)):
+        robot, rng = draw(seed), np.random.default_rng(seed)
+        if not robot.nv:
+            continue
+        known = DifferentiableSolver.of(supple.Solver(robot, [kind(tip) for tip in robot.tips]))
+        q = robot.random(3, seed=seed)
+        if robot.nq == robot.nv:
+            ends = np.where(rng.random(q.shape) < 0.5, robot.lower, robot.upper)
+            at_end = (rng.random(q.shape) < 0.2) & np.isfinite(ends)
+            q, held = np.where(at_end, ends, q), held + int(at_end.sum())
+        q_bar = rng.normal(size=q.shape)
+        T_bar, q0_bar = known.adjoint(q, np.ones(3, bool), q_bar, damping)
+        T_bar = T_bar.reshape(3, known.frames.count, *known.target_shape[len(known.axes) :])
+        T = known.frames.fk(q).reshape(3, -1, 4, 4)
+        for i in range(3):
+            twists, seeds = by_singular_values(known, q[i], q_bar[i], damping)
+            np.testing.assert_allclose(q0_bar[i], seeds, atol=1e-8 * (1 + np.abs(seeds).max()))
+            for R, bar, twist in zip(T[i, :, :3, :3], T_bar[i], twists, strict=True):
+                p_bar = bar if positions else bar[:3, 3]
+                size = np.abs(twists).max(axis=0) + 1e-300
+                np.testing.assert_allclose(p_bar, twist[:3], atol=1e-8 * size[:3].max())
+                if not positions:
+                    W = bar[:3, :3] @ R.T
+                    assert np.abs(W + W.T).max() <= 1e-12 * (1 + np.abs(W).max())
+                    w = W[2, 1] - W[1, 2], W[0, 2] - W[2, 0], W[1, 0] - W[0, 1]
+                    np.testing.assert_allclose(w, twist[3:], atol=1e-8 * size[3:].max())
+            met += 1
+    assert met > 50
+    assert held > 0 or draw is floating_arm
+
+
+def test_the_gradient_of_a_solution_takes_the_threads_of_the_solver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used, adjoint = [], _core.solution_adjoint
+
+    def seen(*given: object, threads: int, **more: object) -> object:
+        used.append(threads)
+        return adjoint(*given, threads=threads, **more)
+
+    monkeypatch.setattr(_core, "solution_adjoint", seen)
+    robot = supple.load("ur5e")
+    q = robot.random(2, seed=0)
+    for threads in (1, 3):
+        known = DifferentiableSolver.of(supple.Solver(robot, threads=threads))
+        known.adjoint(q, np.ones(2, bool), q, DAMPING)
+    assert used == [1, 3]
 
 
 @pytest.mark.parametrize("name", ROBOTS)

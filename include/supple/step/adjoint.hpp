@@ -6,14 +6,13 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The Cholesky factor of J J^T + lambda2 I (m x m), for J (m x n).
+// The lower triangle of A = J J^T + lambda2 I (m x m), for J (m x n).
 template <class L, class M>
-SUPPLE_FN void factor_damped(M m, int n, const L* J, const L& lambda2, L* factor) {
+SUPPLE_FN void damped_product(M m, int n, const L* J, const L& lambda2, L* A) {
   for (int i = 0; i < m; ++i) {
-    for (int j = 0; j <= i; ++j) factor[i * m + j] = dot(n, J + i * n, J + j * n);
-    factor[i * m + i] = factor[i * m + i] + lambda2;
+    for (int j = 0; j <= i; ++j) A[i * m + j] = dot(n, J + i * n, J + j * n);
+    A[i * m + i] = A[i * m + i] + lambda2;
   }
-  cholesky(m, factor);
 }
 
 // y <- J x for J (m x n).
@@ -33,7 +32,7 @@ SUPPLE_INLINE void add_transposed(int m, int n, const L& a, const L* J, const L*
 
 // Numbers of scratch memory for `solution_adjoint`.
 SUPPLE_INLINE constexpr int solution_adjoint_memory(int m, int n) {
-  return m * n + (m < n ? m * m : n * n);
+  return m * n + (m < n ? m * m : n * n) + (m < n ? m : n);
 }
 
 // The adjoint of the nearest solution: the step  dq = J^+ dx + (I - J^+ J) dq0  from a solution,
@@ -46,19 +45,19 @@ SUPPLE_INLINE constexpr int solution_adjoint_memory(int m, int n) {
 template <class L, class M>
 SUPPLE_FN void solution_adjoint(M m, int n, const L* J, const L& lambda2, L* q_bar, L* x_bar,
                                 L* scratch) {
-  L* const factor = scratch + m * n;
+  L* const A = scratch + m * n;
   if (m <= n) {
-    factor_damped(m, n, J, lambda2, factor);
+    damped_product(m, n, J, lambda2, A);
     times(m, n, J, q_bar, x_bar);
-    cholesky_solve(m, factor, x_bar);
+    ldl_solve(m, A, x_bar, A + m * m);
   } else {
     L *const transposed = scratch, *const y = transposed;
     for (int i = 0; i < m; ++i) {
       for (int j = 0; j < n; ++j) transposed[j * m + i] = J[i * n + j];
     }
-    factor_damped(n, m, transposed, lambda2, factor);
+    damped_product(n, m, transposed, lambda2, A);
     for (int j = 0; j < n; ++j) y[j] = q_bar[j];  // J^T is not needed any more
-    cholesky_solve(n, factor, y);
+    ldl_solve(n, A, y, A + n * n);
     times(m, n, J, y, x_bar);
   }
   add_transposed(m, n, L(-1), J, x_bar, q_bar);
@@ -69,7 +68,8 @@ SUPPLE_FN void solution_adjoint(M m, int n, const L* J, const L& lambda2, L* q_b
 template <class L, class M>
 SUPPLE_FN void damped_step(M m, int n, const L* J, const L* x, const L& lambda2, L* factor, L* y,
                            L* qd) {
-  factor_damped(m, n, J, lambda2, factor);
+  damped_product(m, n, J, lambda2, factor);
+  cholesky(m, factor);
   for (int i = 0; i < m; ++i) y[i] = x[i];
   cholesky_solve(m, factor, y);
   for (int j = 0; j < n; ++j) qd[j] = L(0);

@@ -233,7 +233,7 @@ class DifferentiableSolver:
             damping=damping,
             slack=AT_LIMIT,
             frames=count,
-            threads=thread_count(None),
+            threads=thread_count(self.solver._settings.threads),
         )
         poses = targets.reshape(*q.shape[:-1], *self.axes, 4, 4)
         bar = poses[..., :3, 3] if self.positions else poses

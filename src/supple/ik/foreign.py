@@ -89,7 +89,7 @@ def _solver(known: DifferentiableSolver) -> Number:
     least, largest = plausible_range(robot)
     kept = _core.XlaObject(
         known.frames.chain,
-        thread_count(None),
+        thread_count(settings.threads),
         positions=known.positions,
         slack=AT_LIMIT,
         lower=robot.lower.tolist(),
