@@ -38,7 +38,7 @@ ARMS = ("panda", "ur5e", "iiwa14")
 BEYOND = 0.05  # distance of the targets of `boundary` beyond the workspace [m]
 JUMP = 0.5  # joint displacement between two targets of a path that counts as a jump [rad]
 TIMEOUT = 1e-3  # time limit of a search that would take longer [s]
-COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # numbers of targets in a batch on a GPU
+COUNTS = (1_000, 2_000, 4_000, 8_000, 100_000)  # numbers of targets in a batch on a GPU
 
 
 # ---- targets -----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Position inverse kinematics on a GPU: device time of batches of all sizes, and its lower bound.
 
-python bench/gpu.py prints a table and writes it to bench/results/. Times are device times between
+python bench/gpu.py prints tables and writes them to bench/results/. Times are device times between
 events on a stream around consecutive calls, each with different targets. They do not include
-Python.
+Python. With CuPy, the time of a call as its caller measures it is measured as well.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 
@@ -29,7 +30,9 @@ from supple.ik.problem import CompiledProblem, compile_problem
 GATES = {"1e-4 m, 1e-3 rad": (1e-4, 1e-3), "1e-6 m, 1e-6 rad": (1e-6, 1e-6)}
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 AROUND = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # numbers of targets of `crossover`
+ARMS = ("panda", "ur5e", "iiwa14")
 ROUNDS = 9
+CALLS = (1, 100, 1_000, 10_000, 100_000, 1_000_000)  # numbers of targets of `call_time`
 G1 = measure.FILES / "frax/assets/unitree_g1/g1_29dof_rev_1_0.urdf"
 ENDS = tuple(f"{side}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for side in ("left", "right"))
 
@@ -54,7 +57,7 @@ class Problem:
 
 def problems() -> Iterator[Problem]:
     """Return arms, and a humanoid with both hands and both feet if its file is available."""
-    for name in ("panda", "ur5e"):
+    for name in ARMS:
         robot = sp.load(name)
         yield Problem(name, robot, robot.tips)
     if G1.is_file():
@@ -128,17 +131,17 @@ def device_time(
 
 def crossover(problem: Problem, gate: tuple[float, float]) -> str:
     """Compare one thread with one warp per target, for several numbers of targets."""
-    usual, lines = position.FEW, []
+    usual, lines = (position.FEW, position.FEW_LARGE), []
     try:
         for count in AROUND:
             took = []
             for few in (count, 0):
-                position.FEW = few
+                position.FEW = position.FEW_LARGE = few
                 took.append(device_time(problem, count, gate, 5).took)
             warps, threads = (f"{1e3 * one:.0f} µs" for one in took)
             lines.append(f"| {problem.name} | {count:,} | {warps} | {threads} |")
     finally:
-        position.FEW = usual
+        position.FEW, position.FEW_LARGE = usual
     return "\n".join(lines)
 
 
@@ -182,6 +185,55 @@ def first_calls(problem: Problem) -> str:
     )
 
 
+def call_times(cupy: ModuleType, robot: sp.Robot, gate: tuple[float, float]) -> str:
+    """Return the columns of a table: times of calls with each number of targets of CALLS [µs].
+
+    Targets are in GPU memory. Each column has the time from the call to the end of a
+    synchronization, without and with `out=`, and the time until the call returns.
+    """
+    solver = sp.Solver(robot, position_tolerance=gate[0], rotation_tolerance=gate[1])
+    stream, columns = cupy.cuda.get_current_stream(), []
+    for count in CALLS:
+        there = cupy.asarray(robot.fk(robot.random(count, seed=3)))
+        found = solver.batch(there)
+        medians = []
+        for out in (None, found):
+            took = []
+            for _ in range(300 if count <= 10_000 else 30):
+                stream.synchronize()
+                start = time.perf_counter()
+                made = solver.batch(there, out=out)
+                returned = time.perf_counter()
+                stream.synchronize()
+                took.append((time.perf_counter() - start, returned - start))
+                del made
+            medians.append(1e6 * np.median(took, axis=0))
+        (alone, host), (again, least) = medians
+        columns.append(f"{alone:.0f}, {again:.0f} ({host:.0f}, {least:.0f})")
+    return " | ".join(columns)
+
+
+def calls() -> list[str]:
+    """Return the lines of a table of `call_times`; none without CuPy."""
+    try:
+        import cupy
+    except ImportError:
+        return []
+    lines = [
+        "Calls as their caller measures them, with targets in GPU memory: time from the call to "
+        "the end of a synchronization, without and with `out=`, and in parentheses until the call "
+        "returns [µs]; medians:",
+        "",
+        f"| robot | tolerances | {' | '.join(f'{count:,}' for count in CALLS)} |",
+        f"|---|---|{'---:|' * len(CALLS)}",
+    ]
+    for name in ARMS:
+        for gate, numbers in GATES.items():
+            lines.append(f"| {name} | {gate} | {call_times(cupy, sp.load(name), numbers)} |")
+            print(lines[-1], flush=True)
+    return [*lines, ""]
+
+
 def end_to_end(count: int) -> float:
     """Return the seconds of a call with `count` targets, given and returned as NumPy arrays."""
     robot = sp.load("panda")
@@ -213,8 +265,10 @@ def main() -> None:
                 )
                 print(lines[-1], flush=True)
     gate = GATES["1e-4 m, 1e-3 rad"]
-    strategies = [crossover(problem, gate) for problem in problems() if problem.name != "ur5e"]
-    first = [first_calls(problem) for problem in problems() if problem.name != "ur5e"]
+    called = calls()
+    some = [problem for problem in problems() if problem.name not in ARMS[1:]]
+    strategies = [crossover(problem, gate) for problem in some]
+    first = [first_calls(problem) for problem in some]
     version = runtime.check(runtime.driver().cuDriverGetVersion())
     text = "\n".join(
         [
@@ -227,6 +281,7 @@ def main() -> None:
             "",
             *lines,
             "",
+            *called,
             "First calls, each in a new process, from the robot to the answer; the driver's own "
             "start (`cuInit` and a context) is apart, and so is all of the process:",
             "",
@@ -235,7 +290,7 @@ def main() -> None:
             *first,
             "",
             f"The two strategies, at {next(iter(GATES))}; up to {position.FEW:,} targets get a "
-            "warp each:",
+            f"warp each, for tasks with more than six rows up to {position.FEW_LARGE:,}:",
             "",
             "| robot | targets | a warp each | a thread each |",
             "|---|---:|---:|---:|",

@@ -73,7 +73,7 @@ def work(solver: position.GpuSolver, targets: np.ndarray, bounds: request.Search
         multiplications, additions, others, depth = part.problem.kernel.operations()
         each = multiplications + additions + others
         looked_up = 2 * part.entries * (len(numbers) + 1) * len(targets)
-        starts = ALONE if len(targets) <= position.FEW else 1
+        starts = ALONE if len(targets) <= part._few() else 1
         # Each result is verified in double precision, which costs half an iteration.
         total += (
             looked_up + starts * each * iterations.sum(),

@@ -1,12 +1,14 @@
 """All solutions in closed form on a GPU: device time of batches, and agreement with the CPU.
 
 python bench/gpu_branches.py prints a table and writes it to bench/results/. Times are device times
-between events on a stream, without Python; targets and results are in GPU memory.
+between events on a stream, without Python; targets and results are in GPU memory. With CuPy, a call
+as its caller measures it, with a synchronization, is measured as well.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from statistics import median
 
 import numpy as np
@@ -32,6 +34,24 @@ SPEC = _core.BranchSpec(
     nearest=False,
     threads=1,
 )
+
+
+def call_time(robot: sp.Robot, poses: np.ndarray) -> str:
+    """Return the median time of a call [ms] with poses in GPU memory, or "-" without CuPy."""
+    try:
+        import cupy
+    except ImportError:
+        return "-"
+    there, solver, took = cupy.asarray(poses), sp.Solver(robot), []
+    stream = cupy.cuda.get_current_stream()
+    for _ in range(ROUNDS + 1):
+        stream.synchronize()
+        start = time.perf_counter()
+        made = solver.all(there)
+        stream.synchronize()
+        took.append(1e3 * (time.perf_counter() - start))
+        del made
+    return f"{median(took[1:]):.3f}"
 
 
 def rows(name: str) -> list[str]:
@@ -60,7 +80,8 @@ def rows(name: str) -> list[str]:
             times.append(watch.time())
             del memory
         took = median(times)
-        lines.append(f"| {name} | {count:,} | {took:.3f} | {count / took / 1e3:.0f} |")
+        called = call_time(robot, poses[:count])
+        lines.append(f"| {name} | {count:,} | {took:.3f} | {count / took / 1e3:.0f} | {called} |")
         print(lines[-1], flush=True)
     some = poses[:COMPARED]
     ours, cpu = (sp.Solver(robot, device=d).all(some) for d in ("cuda", "cpu"))
@@ -85,10 +106,11 @@ def main() -> None:
             "",
             f"{sp.devices()[0]}. `Solver(robot).all(T)` in closed form, float64, up to "
             "eight solutions of each pose, verified. Poses of random configurations; targets and "
-            f"results in the GPU's memory; device times, medians of {ROUNDS} rounds.",
+            f"results in the GPU's memory; device times, medians of {ROUNDS} rounds, and the time "
+            "of a call with a synchronization.",
             "",
-            "| robot | targets | ms | million targets a second |",
-            "|---|---:|---:|---:|",
+            "| robot | targets | ms | million targets a second | call, ms |",
+            "|---|---:|---:|---:|---:|",
             *(line for lines in measured for line in lines[:-1]),
             "",
             *(f"- {lines[-1]}" for lines in measured),

@@ -57,6 +57,7 @@ def emulated() -> Iterator[emulator.Device]:
 def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "a thread for each":
         monkeypatch.setattr(position, "FEW", COUNT // 2)
+        monkeypatch.setattr(position, "FEW_LARGE", COUNT // 2)
 
 
 ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)

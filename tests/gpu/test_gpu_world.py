@@ -66,6 +66,7 @@ def there(device: str, array: Array) -> Any:
 def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "a thread for each":
         monkeypatch.setattr(position, "FEW", COUNT // 2)
+        monkeypatch.setattr(position, "FEW_LARGE", COUNT // 2)
 
 
 def spheres(robot: sp.Robot, radius: float) -> dict[str, list[c.Sphere]]:

@@ -126,7 +126,7 @@ template <class T>
 T __shfl_xor_sync(unsigned, T x, int mask) {
   return emulated::of_lane(x, emulated::current ^ mask);
 }
-inline void __syncwarp() {}
+inline void __syncwarp() { emulated::others(); }
 inline unsigned __activemask() { return 1u << emulated::current; }  // threads run one at a time
 inline int __ffs(unsigned x) { return __builtin_ffs(int(x)); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
@@ -134,6 +134,16 @@ inline int atomicAdd(int* sum, int more) {
   const int before = *sum;
   *sum += more;
   return before;
+}
+inline unsigned __float_as_uint(float x) {
+  unsigned bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+inline float __uint_as_float(unsigned bits) {
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
 }
 inline double __longlong_as_double(long long x) {
   double number;

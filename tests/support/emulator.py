@@ -42,7 +42,7 @@ _OPTIONS = (
     "-DSUPPLE_INLINE=inline",
 )
 _TYPES = {  # types of the CUDA kernels' arguments
-    "nearest_seeds": ("Request",),
+    "nearest_seeds": ("Request", "int", "View", "Kind"),
     "search": ("Request",),
     "finish": ("Request",),
     "explore": ("Request", "int", "View", "Kind"),

@@ -58,6 +58,13 @@
 #else
 #define SUPPLE_UNROLL_HOST _Pragma("GCC unroll 8")
 #endif
+// The same also on a GPU, if the length is a `Fixed` size N of at most 8: its compiler does not
+// unroll long functions by itself.
+#if defined(__CUDACC__)
+#define SUPPLE_UNROLL_SHORT _Pragma("unroll (short_size<N>)")
+#else
+#define SUPPLE_UNROLL_SHORT SUPPLE_UNROLL_HOST
+#endif
 
 #if defined(__SSE2__) && !defined(__CUDACC__)
 #include <immintrin.h>

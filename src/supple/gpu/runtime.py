@@ -21,7 +21,7 @@ _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _FAST_MATH = ("--use_fast_math",)
 _ACCURATE_SINES = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 _RELOCATABLE = ("-rdc=true",)  # relocatable code, which can be linked
-_KEPT = 1 << 30  # maximum size of memory that is kept for later calls [bytes]
+_KEPT = 1 / 16  # largest part of a GPU's memory that is kept for later calls
 # Functions of the driver that `_core.Launches` calls, and the version of their interface.
 _LAUNCHING = (
     *(b"cuCtxSetCurrent", b"cuMemAllocFromPoolAsync", b"cuMemFreeAsync"),
@@ -265,7 +265,7 @@ class Device:
             self._driver.cuDevicePrimaryCtxRetain(handle)
         )  # the primary context, which other libraries share
         self.use()
-        self.pool = self._new_pool()
+        self.pool = self._new_pool(handle)
         self.processors = _attribute(handle, "MULTIPROCESSOR_COUNT")
         major, minor = (_attribute(handle, f"COMPUTE_CAPABILITY_{x}") for x in ("MAJOR", "MINOR"))
         self.architecture = f"sm_{major}{minor}"
@@ -275,8 +275,8 @@ class Device:
         """Make the context of the device current in this thread."""
         check(self._driver.cuCtxSetCurrent(self.context))
 
-    def _new_pool(self) -> Any:
-        """Return a pool of memory that keeps what is freed, up to `_KEPT` bytes.
+    def _new_pool(self, handle: Any) -> Any:
+        """Return a pool of memory that keeps what is freed, up to `_KEPT` of all memory.
 
         The default pool returns freed memory to the driver at every synchronization.
         """
@@ -287,7 +287,8 @@ class Device:
         wanted.location.id = self.number
         pool = check(cuda.cuMemPoolCreate(wanted))
         threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        check(cuda.cuMemPoolSetAttribute(pool, threshold, cuda.cuuint64_t(_KEPT)))
+        kept = int(_KEPT * int(check(cuda.cuDeviceTotalMem(handle))))
+        check(cuda.cuMemPoolSetAttribute(pool, threshold, cuda.cuuint64_t(kept)))
         return pool
 
     def functions(self) -> list[int]:

@@ -57,7 +57,7 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
 template <class L, class N, class Invert>
 SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert&& inverse_of) {
   const int n = size;
-  SUPPLE_UNROLL_HOST for (int k = 0; k < n; ++k) {
+  SUPPLE_UNROLL_SHORT for (int k = 0; k < n; ++k) {
     const L inverse = inverse_of(k, a[k * n + k]);
     a[k * n + k] = inverse;
     // Below the diagonal, column k of L replaces column k of L D, which is kept above the diagonal.
@@ -73,7 +73,7 @@ SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert
     }
   }
   SUPPLE_UNROLL_HOST for (int i = 0; i < n; ++i) x[i] = x[i] * a[i * n + i];
-  SUPPLE_UNROLL_HOST for (int j = n - 1; j > 0; --j) {
+  SUPPLE_UNROLL_SHORT for (int j = n - 1; j > 0; --j) {
     SUPPLE_UNROLL_HOST for (int i = 0; i < j; ++i) x[i] = fma(-a[j * n + i], x[j], x[i]);
   }
 }

@@ -14,6 +14,12 @@ struct Fixed {
   SUPPLE_INLINE constexpr operator int() const { return N; }
 };
 
+// How many times a loop over a size is unrolled by SUPPLE_UNROLL_SHORT.
+template <class N>
+inline constexpr int short_size = 1;
+template <int N>
+inline constexpr int short_size<Fixed<N>> = N <= 8 ? N : 1;
+
 template <class L>
 SUPPLE_INLINE L dot(int n, const L* a, const L* b) {
   L sum = a[0] * b[0];

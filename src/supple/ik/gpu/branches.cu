@@ -12,7 +12,7 @@
 // (branches.py), with one sample of each continuum.
 #include "supple/ik/branch.hpp"
 //
-#include "problem.hpp"
+#include "comfort.hpp"
 
 namespace supple {
 
@@ -33,8 +33,9 @@ struct BranchRequest {
   signed char* certain;  // (count,): whether no solution is missing or part of a continuum
   double position, rotation;  // tolerances [m], [rad]
   int count;
-  int q0_stride;  // nq, or 0 if all targets share one q0
-  int nearest;    // whether the solutions nearest to q0 come first
+  int q0_stride;    // nq, or 0 if all targets share one q0
+  int nearest;      // whether the solutions nearest to q0 come first
+  int comfortable;  // whether the most comfortable solutions come first
   // The problem of each row of the arrays `turn` to `certain`; null if row i is problem i. The
   // first row is entry `first` of this list of *listed entries.
   const int* list;
@@ -227,8 +228,11 @@ extern "C" __global__ void __launch_bounds__(threads, verifying) verify(BranchRe
   }
   // The index at which the row is written: solutions come first, sorted by cost and then by number.
   const double* const q0 = there && request.nearest ? q0_of(request, problem) : nullptr;
-  const double cost =
-      solution ? branch_cost(RobotConstants<double>::ik, point.q, q0) : Number<double>::huge;
+  double cost = Number<double>::huge;
+  if (solution) {
+    cost = request.comfortable ? discomfort(point.q)
+                               : branch_cost(RobotConstants<double>::ik, point.q, q0);
+  }
   int place = 0;
   for (int k = 0; k < capacity; ++k) {
     const double other = __shfl_sync(everyone, cost, first + k);

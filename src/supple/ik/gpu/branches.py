@@ -29,7 +29,7 @@ from supple.motion.linearization import Array
 
 CAPACITY = 8  # the same as `capacity` in branches.cu
 _THREADS = 64  # number of threads in a block, the same as `threads` in branches.cu
-_PER_PROCESSOR = 8192  # targets per multiprocessor whose candidates, 768 bytes each, are in memory
+_PER_PROCESSOR = 1024  # targets per multiprocessor whose candidates, 768 bytes each, are in memory
 _CHOSEN = 1 << 16  # number of blocked targets whose solutions are in memory, 1.3 kB each
 _MAX_TARGETS = 1 << 22  # maximum number of targets per launch, whose results take 2.4 GB
 
@@ -44,7 +44,7 @@ class Request(ctypes.Structure):
         ),
         ("position", ctypes.c_double),
         ("rotation", ctypes.c_double),
-        *((name, ctypes.c_int) for name in ("count", "q0_stride", "nearest")),
+        *((name, ctypes.c_int) for name in ("count", "q0_stride", "nearest", "comfortable")),
         ("list", ctypes.c_void_p),
         ("listed", ctypes.c_void_p),
         ("first", ctypes.c_int),
@@ -157,10 +157,12 @@ class GpuBranches:
         at: dict[str, int],
         work: Work,
         check: GpuCheck | None = None,
+        comfortable: bool = False,
     ) -> None:
         """Solve asynchronously; `at` holds the addresses of the results.
 
-        With a check, only solutions that keep its clearance are returned.
+        With a check, only solutions that keep its clearance are returned. `comfortable` tells
+        whether the most comfortable solutions come first.
         """
         results = self.results(count)
         most = min(count, self.device.processors * _PER_PROCESSOR)
@@ -177,6 +179,7 @@ class GpuBranches:
                 count=some,
                 q0_stride=start[1],
                 nearest=spec.nearest,
+                comfortable=comfortable,
             )
             self._start("find", some, work, request)
             self._start("verify", some * CAPACITY, work, request)
@@ -251,8 +254,9 @@ class GpuBranches:
         count = math.prod(lead)
         begins, at = recording.arrays({k: one.size for k, one in self.results(count).items()})
         here = gpu_check(check, self.device, 0)
-        if order is None or not count:
-            self.launch(count, numbers, start, spec, at, recording, here)
+        comfortable = order == "comfortable"
+        if order is None or comfortable or not count:
+            self.launch(count, numbers, start, spec, at, recording, here, comfortable)
         else:
             own = {k: recording.scratch(one.size).pointer for k, one in self.results(count).items()}
             own["certain"] = at["certain"]

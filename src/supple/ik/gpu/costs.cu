@@ -1,6 +1,6 @@
 // Costs by which the best of several solutions is chosen: those of preference.py, one thread for
 // each solution.
-#include "problem.hpp"
+#include "comfort.hpp"
 
 namespace supple {
 
@@ -23,21 +23,6 @@ __device__ double limit_proximity(const double* q) {
     }
   }
   return largest;
-}
-
-// The mean squared distance of the joints from the middle of their comfortable ranges.
-__device__ double discomfort(const double* q) {
-  constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
-  double sum = 0;
-  int count = 0;
-  for (int j = 0; j < nv; ++j) {
-    const bool limited = ik.lower[j] > -Number<double>::huge || ik.upper[j] < Number<double>::huge;
-    if (!limited || !(ik.seed_range[j] > 0)) continue;
-    const double away = 2 * coordinate_difference(q[j], ik.seed_lower[j]) - ik.seed_range[j];
-    sum += square(away / ik.seed_range[j]);
-    ++count;
-  }
-  return count ? sum / count : 0;
 }
 
 // Minus the product of the singular values of J, in units of the robot's size for prismatic joints.

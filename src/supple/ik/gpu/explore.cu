@@ -155,7 +155,14 @@ extern "C" __global__ void __launch_bounds__(64)
       near_own || (several && Posture::has_posture && request.max_solutions == 1);
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
-  for (int turn = first; turn < total; turn += stride) {
+  // Some problems take much longer than others, so that warps take the next one when they are done.
+  const auto next_turn = [&](int turn) {
+    if (!left) return turn + stride;
+    int taken = 0;
+    if (!lane) taken = atomicAdd(request.counter + 3, 1);
+    return __shfl_sync(everyone, taken, 0);
+  };
+  for (int turn = left ? next_turn(0) : first; turn < total; turn = next_turn(turn)) {
     const int problem = left ? request.left[turn] : turn;
     if (view.data) {
       __syncwarp();
@@ -170,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(64)
       own.target[i] = SearchReal(request.target[problem * numbers + i]);
     float far, before = huge_cost;
     const int entry = nearest(request, own.target, far);
-    for (int j = 0; j < nq; ++j) own.q[j] = SearchReal(clamped(request.seeds[entry * nq + j], j));
+    for (int j = 0; j < nq; ++j) own.q[j] = request.seeds[entry * nq + j];
     if (near_own && lane % 2) {
       for (int j = 0; j < nq; ++j)
         own.q[j] = SearchReal(clamped(near_coordinate(request, problem, lane, j), j));

@@ -41,16 +41,19 @@ KERNELS = {
 _WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the first with a world
 
 _LISTED = 4  # number of seeds from the table for each target, as `listed` in search.cu
-FEW = 9_000  # number of targets up to which a warp per target is faster than a thread per target
+# Number of targets up to which a warp per target is faster than a thread per target, and the same
+# for tasks with more than six rows.
+FEW = 4_000
+FEW_LARGE = 11_000
 # Number of seeds that one thread tries for each target: in batches of up to `_SMALL` and up to
 # `_MEDIUM` targets, in larger ones, and of tasks with more than six rows. Targets that remain
 # unsolved get a warp each; in smaller batches, warps have little else to do.
-_SMALL_TRIES = 2
-_MEDIUM_TRIES = 6
+_SMALL_TRIES = 1
+_MEDIUM_TRIES = 4
 _TRIES = 8
 _MANY_TRIES = 16
-_SMALL = 20_000
-_MEDIUM = 200_000  # up to this number of targets, threads share the table of seeds as well
+_SMALL = 12_000
+_MEDIUM = 200_000  # up to this number of targets, warps look up seeds for fewer targets at a time
 _MAX_TARGETS = 1 << 23  # maximum number of targets per launch, because indices are ints
 _THREADS = {
     "nearest_seeds": 128,
@@ -61,7 +64,7 @@ _THREADS = {
     "reject": 64,
     "restore": 64,
 }
-_COUNTERS = 24  # size of two arrays `Request.counter` [bytes]
+_COUNTERS = 32  # size of two arrays `Request.counter` [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
 
@@ -132,7 +135,10 @@ class GpuSolver:
         stream = self.device.stream()
         table = np.ascontiguousarray(problem.seed_table.table(problem.layout).T)
         self._table = self._kept(table, stream)
-        self._seeds = self._kept(np.ascontiguousarray(problem.seed_table.seeds), stream)
+        self._packed = self._kept(packed_table(table, problem.seed_table.scale), stream)
+        robot, rough = problem.layout.robot, np.float32 if self._rough == 4 else np.float64
+        seeds = np.clip(problem.seed_table.seeds, robot.lower, robot.upper)
+        self._seeds = self._kept(np.ascontiguousarray(seeds, rough), stream)
         directions, heights, probes = problem.kernel.reach()
         self._sizes = directions.shape[1], len(probes)
         self._turns = self._kept(turns(problem.layout.robot), stream)
@@ -242,7 +248,7 @@ class GpuSolver:
         n, rows = robot.nq, options.rows
         reader, recording = self._arrays(), Recording(self.device)
         given, most = views[: len(views) - seeded], _MAX_TARGETS // options.max_solutions
-        lead, numbers = reader.targets(given, recording, most, self._reads())
+        lead, numbers = reader.targets(given, recording, most, self._reads(options))
         count = math.prod(lead)
         sizes = self._results(count, rows) | {"q": 8 * n * rows * count}
         shape = () if seeds is None else reader.seeds(seeds, lead)
@@ -250,8 +256,11 @@ class GpuSolver:
             sizes["solutions"] = 4 * count
         if seeds is not None:
             sizes["q0"] = 8 * math.prod(shape)
-        if not isinstance(numbers, int):  # `explore` converts the targets
-            sizes["target"] = 8 * self.problem.layout.kernel.targets * count
+        converted = 8 * self.problem.layout.kernel.targets * count  # by the search
+        if (
+            not isinstance(numbers, int) and count <= self._few()
+        ):  # (one allocation takes less time)
+            sizes["target"] = converted
         begins, at = recording.arrays(sizes)
         axes = (*lead, rows) if listed else lead
         parts = {
@@ -262,6 +271,8 @@ class GpuSolver:
             parts["_count"] = Part(begins["solutions"], np.dtype(np.int32), lead, (), 1)
         if isinstance(numbers, int):
             at["target"], numbers = numbers, (View(), 0)
+        elif count > self._few():
+            at["target"] = recording.scratch(converted).pointer
         if seeds is None:
             at["q0"] = 0
         else:
@@ -289,9 +300,13 @@ class GpuSolver:
             self._reader = Reader(self.problem, self.device, self._architecture)
         return self._reader
 
-    def _reads(self) -> int:
-        """Return the number of targets up to which `explore` converts them, without a launch."""
-        return FEW
+    def _reads(self, options: SearchOptions) -> int:
+        """Return the number of targets up to which the search converts them, without a launch."""
+        return _MAX_TARGETS if options.max_solutions == 1 else self._few()
+
+    def _few(self) -> int:
+        """Return the number of targets up to which each gets a warp."""
+        return FEW if len(self.problem.layout.rows) <= 6 else FEW_LARGE
 
     def _tries(self, count: int) -> int:
         """Return the number of seeds that one thread tries for each target."""
@@ -318,11 +333,13 @@ class GpuSolver:
             self._launch_sorted(at, count, options, work, q0_stride, given)
             return
         gpu, n, most = self.device, self.problem.layout.robot.nv, options.max_solutions
-        many = count > FEW and most == 1
+        many = count > self._few() and most == 1
         check, known = options.check, self._branches if options.check and most == 1 else None
         sizes: dict[str, int] = {}
         if many:
+            numbers = self.problem.layout.kernel.targets
             sizes |= {"near": 2 * _LISTED * count, "rough": self._rough * n * count}
+            sizes["aim"] = self._rough * numbers * count
         if many or known is not None:
             sizes |= {"counter": _COUNTERS, "left": 4 * count}
         if known is not None:
@@ -338,6 +355,7 @@ class GpuSolver:
             **own,
             **({} if check is None else check.members()),
             table=self._table.pointer,
+            packed=self._packed.pointer,
             seeds=self._seeds.pointer,
             reach=self._reach.pointer,
             directions=self._sizes[0],
@@ -359,23 +377,24 @@ class GpuSolver:
             threads = _THREADS[name]
             work.launch(self.kernels[name], max(1, blocks), threads, by, *more)
 
+        view, kind = given or (View(), 0)
+        read = view, ctypes.c_int(kind)
         if many:
-            sharing = 8 if count <= _MEDIUM else 1  # `most_sharing` of search.cu, or none
-            start("nearest_seeds", -(-count * sharing // (4 * 128)))
+            tiles = 1 if count <= _MEDIUM or table_steps(self.problem) > 2 else 4
+            start("nearest_seeds", -(-count // (16 * tiles * 4)), ctypes.c_int(tiles), *read)
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
             if check is not None:
                 start("reject", -(-count // 64))
         exploring = min(-(-count // 2), 4 * gpu.processors)
-        view, kind = given or (View(), 0)
-        first = (ctypes.c_int(many), view, ctypes.c_int(kind))
+        first = (ctypes.c_int(many), *((View(), ctypes.c_int(0)) if many else read))
         if known is None:
             start("explore", exploring, *first)
         else:
             # One solution that collides ends the first search. Then all solutions are compared, and
             # a second search is for targets that may have more.
             second = Request.from_buffer_copy(request)
-            second.left, second.counter, second.blocked = again, own["counter"] + 12, None
+            second.left, second.counter, second.blocked = again, own["counter"] + 16, None
             request.max_rejected = 1
             start("explore", exploring, *first)
             known.choose(request, second, work)
@@ -420,6 +439,38 @@ class GpuSolver:
         to = SolutionPointers.among(at, options.rows)
         rank(*made, found, (cost, 0), n, to, count, work)
         del memory  # freed on the stream, after its last use there
+
+
+def packed_table(table: NDArray[np.float32], scale: Array) -> NDArray[np.float32]:
+    """Return the table of seeds (k + 1, entries) in the order in which `nearest_seeds` reads it.
+
+    Each lane of a warp reads two rows of the values, four lanes apart, of every eighth seed. Values
+    are relative to their mean (k,), which follows.
+    """
+    weights, (k, count) = np.asarray(scale, np.float32)[:, None], (len(scale), table.shape[1])
+    scaled, mean = table[:-1].astype(float), table[:-1].mean(axis=1, keepdims=True, dtype=float)
+    offset = table[-1] + 0.5 * ((scaled - mean) ** 2 - scaled**2).sum(axis=0)
+    offset = offset.astype(np.float32)
+    coarse = _rounded(offset)
+    steps = -(-(k + 2) // 16) * 2
+    values = np.zeros((8 * steps, count), np.float32)
+    values[:k], values[k], values[k + 1] = weights * (mean - scaled), coarse, offset - coarse
+    entry = 8 * np.arange(count // 8)[:, None] + np.array([0, 4, 1, 5, 2, 6, 3, 7])
+    # (step, half, t), (column, g) -> column, steps in pairs, g, t, (step of the pair, half)
+    blocks = _rounded(values)[:, entry].reshape(steps // 2, 2, 2, 4, count // 8, 8)
+    middle = np.divide(mean, weights, out=np.zeros_like(mean), where=weights > 0)
+    packed = blocks.transpose(4, 0, 5, 3, 1, 2)
+    return np.concatenate([packed.ravel(), middle.ravel().astype(np.float32)])
+
+
+def _rounded(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return numbers with 11 significant bits, which tensor cores use of a float."""
+    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def table_steps(problem: CompiledProblem) -> int:
+    """Return `steps` of search.cu."""
+    return -(-(len(problem.seed_table.scale) + 2) // 8)
 
 
 def allocate_arrays(sizes: dict[str, int], work: Work) -> tuple[Block, dict[str, int]]:

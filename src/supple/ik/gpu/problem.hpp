@@ -36,17 +36,19 @@ struct Request {
   const double* target;  // (count, numbers)
   const double* q0;      // (count, nq), or (nq,), or null
   const float* table;    // (numbers + 1, entries): scaled targets of seeds, then half squared norms
-  const double* seeds;   // (entries, nq)
-  const double* reach;   // a `Reach`: its directions, heights and probes, one after the other
-  double* q;             // (count, max_solutions, nq)
-  Outcome* outcome;      // (count, max_solutions)
-  double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
-  int* effort;           // (count, max_solutions, 2): iterations, restarts
-  unsigned short* near;  // (count, listed): nearest seed of each part of the table, sorted
-  SearchReal* rough;     // (count, nq): configurations found by `search`
-  int* left;             // (count,): problems that `search` has not solved
-  int* counter;          // (3,): number of problems that `search` has taken; lengths of the lists
-                         // `left` and `blocked`
+  const float* packed;   // the same for `nearest_seeds` (`packed_table` in position.py)
+  const SearchReal* seeds;  // (entries, nq), inside the limits
+  const double* reach;      // a `Reach`: its directions, heights and probes, one after the other
+  double* q;                // (count, max_solutions, nq)
+  Outcome* outcome;         // (count, max_solutions)
+  double* error;            // (count, max_solutions, 2): position [m], rotation [rad]
+  int* effort;              // (count, max_solutions, 2): iterations, restarts
+  unsigned short* near;     // (count, listed): nearest seed of each part of the table, sorted
+  SearchReal* aim;          // (count, numbers): the targets, for `search`
+  SearchReal* rough;        // (count, nq): configurations found by `search`
+  int* left;                // (count,): problems that `search` has not solved
+  int* counter;  // (4,): number of problems that `search` has taken; lengths of the lists
+                 // `left` and `blocked`; number of those of `left` that `explore` has taken
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
@@ -234,11 +236,12 @@ __device__ __forceinline__ void take_rough_step(IterateState<double>& at) {
   constexpr bool any_rule = !uses_error_norm(ik), slides = ik.joint_scale != nullptr;
   StateMemory<SearchReal> own;
   IterateState<SearchReal> rough = own.state();
-  for (int i = 0; i < 12 * ik.chain.joints; ++i) own.work[i] = SearchReal(at.work[i]);
   for (int j = 0; j < nq; ++j) own.q[j] = SearchReal(at.q[j]);
   for (int i = 0; i < numbers; ++i) own.target[i] = SearchReal(at.target[i]);
   for (int i = 0; i < rows; ++i) own.e[i] = SearchReal(at.e[i]);
   rough.cost = SearchReal(at.cost);
+  // (Computing the poses again takes less time than keeping those in double precision.)
+  forward(ik.chain, own.q, reinterpret_cast<Pose<SearchReal>*>(own.work));
   evaluate_jacobian(ik, rough);
   const SearchReal* const step =
       damped_step<any_rule, slides>(ik, Fixed<rows>{}, Fixed<nv>{}, rough);
@@ -250,6 +253,23 @@ __device__ __forceinline__ void take_rough_step(IterateState<double>& at) {
 // Damping of a polishing step in double precision, relative to that of the search: less damping
 // makes the convergence toward a singular pose faster, which is linear.
 constexpr double polish_damping = 0.01;
+
+// Takes a step of polishing from q in double precision, given e and its squared norm. It is not
+// inlined: it is rarely needed, and would displace the state of `polish` from registers.
+__device__ __noinline__ void take_fine_step(const double* target, const double* e, double cost,
+                                            double* q) {
+  constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
+  StateMemory<double> own;
+  IterateState<double> at = own.state();
+  for (int j = 0; j < nq; ++j) own.q[j] = q[j];
+  for (int i = 0; i < numbers; ++i) own.target[i] = target[i];
+  forward(ik.chain, own.q, reinterpret_cast<Pose<double>*>(own.work));
+  for (int i = 0; i < rows; ++i) own.e[i] = e[i];
+  evaluate_jacobian(ik, at);
+  at.cost = cost * polish_damping * polish_damping;  // λ² is a multiple of ‖e‖
+  take_step(at);
+  for (int j = 0; j < nq; ++j) q[j] = own.q[j];
+}
 
 // Polishes in one thread (supple/ik/verdict.hpp). `late` tells whether J is evaluated only when a
 // step needs it.
@@ -270,8 +290,15 @@ struct PolishInThread {
     return meets_tolerances(request, at);
   }
   __device__ void descend(IterateState<double>& at) const {
-    if constexpr (late && sizeof(SearchReal) < sizeof(double) && !remembers) {
-      if (!steps++) return take_rough_step(at);
+    if constexpr (late && !remembers) {
+      if (sizeof(SearchReal) < sizeof(double) && !steps++) return take_rough_step(at);
+      double q[nq], target[numbers], e[rows];  // copies, which leave registers
+      for (int j = 0; j < nq; ++j) q[j] = at.q[j];
+      for (int i = 0; i < numbers; ++i) target[i] = at.target[i];
+      for (int i = 0; i < rows; ++i) e[i] = at.e[i];
+      take_fine_step(target, e, at.cost, q);
+      for (int j = 0; j < nq; ++j) at.q[j] = q[j];
+      return;
     }
     if constexpr (late) evaluate_jacobian(RobotConstants<double>::ik, at);
     at.cost *= polish_damping * polish_damping;  // λ² is a multiple of ‖e‖

@@ -2,6 +2,9 @@
 // `search` iterates, and each thread takes the next problem when it has finished one; `finish`
 // polishes the results in double precision. Problems that remain unsolved are left to explore.cu.
 // Tuned constants are explained in docs/constants.md.
+#include "product.hpp"
+#include "view.hpp"
+//
 #include "problem.hpp"
 
 namespace supple {
@@ -10,86 +13,92 @@ constexpr int listed = 4;  // starts of each problem that use seeds of the table
 
 namespace {
 
-// Number of problems that share one pass over the table, if they have one frame each, and number of
-// threads that share the table.
-constexpr int problems_per_pass = 4, most_sharing = 8;
-constexpr int batch_of = numbers <= 12 ? problems_per_pass : 1;
+// Targets are compared with the table by a product of matrices: each row of the first is a target,
+// relative to the mean of the table and followed by ones; each column of the second is a scaled
+// seed with the opposite sign, followed by the offset of its distance in two parts (`packed_table`
+// in position.py).
+constexpr int steps = (numbers + 2 + 7) / 8;  // products of 8 values that one distance takes
 
-// Finds the nearest seed in each of the `listed` parts of the table, for `batch_of` targets with
-// the indices `first`, `first + stride`, ... All threads that share the table call it.
-template <int sharing>
-__device__ __forceinline__ void find_nearest_seeds(const Request& request, int first, int stride) {
-  float feature[batch_of][numbers], best[batch_of][listed];
-  int index[batch_of][listed];
-  for (int p = 0; p < batch_of; ++p) {
-    const int problem = ::min(first + p * stride, request.count - 1);
-    for (int i = 0; i < numbers; ++i) {
-      feature[p][i] =
-          float(request.target[problem * numbers + i]) * RobotConstants<float>::feature_scale[i];
-    }
-    for (int t = 0; t < listed; ++t) best[p][t] = huge_cost, index[p][t] = t;
-  }
-  const float4* const table = reinterpret_cast<const float4*>(request.table);
-  const int blocks = request.entries / listed, own = threadIdx.x % sharing;
-  for (int block = own; block < blocks; block += sharing) {
-    const float4 half = table[numbers * blocks + block];
-    float far[batch_of][listed];
-    for (int p = 0; p < batch_of; ++p) {
-      far[p][0] = half.x, far[p][1] = half.y, far[p][2] = half.z, far[p][3] = half.w;
-    }
-    for (int i = 0; i < numbers; ++i) {
-      if (RobotConstants<float>::feature_scale[i] == 0) continue;
-      const float4 reached = table[i * blocks + block];
-      for (int p = 0; p < batch_of; ++p) {
-        far[p][0] = fma(reached.x, -feature[p][i], far[p][0]);
-        far[p][1] = fma(reached.y, -feature[p][i], far[p][1]);
-        far[p][2] = fma(reached.z, -feature[p][i], far[p][2]);
-        far[p][3] = fma(reached.w, -feature[p][i], far[p][3]);
+// A distance whose lowest `bits` tell where the seed is, so that the least distance tells it, too.
+__device__ __forceinline__ float packed(float far, unsigned where, unsigned bits) {
+  return __uint_as_float((__float_as_uint(far) & ~bits) | where);
+}
+
+// Finds the nearest seed in each of the `listed` parts of the table, for 16 `tiles` targets of one
+// warp, and copies the targets in the precision of the search. Lane 4 g + p has the targets g and g
+// + 8 of each tile of 16, and part p.
+template <int tiles>
+__device__ __forceinline__ void find_nearest_seeds(const Request& request, int first) {
+  const int lane = threadIdx.x % 32, group = lane / 4, part = lane % 4;
+  unsigned value[tiles][steps][4];
+  float best[tiles][2];
+  const int columns = request.entries / 8;
+  const float* const middle = request.packed + columns * ((steps + 1) / 2) * 128;
+  SUPPLE_UNROLL for (int m = 0; m < tiles; ++m) {
+    SUPPLE_UNROLL for (int r = 0; r < 2; ++r) {
+      const int row = first + 16 * m + 8 * r + group, problem = ::min(row, request.count - 1);
+      SUPPLE_UNROLL for (int k = 0; k < 2 * steps; ++k) {
+        const int i = 4 * k + part;
+        float x = 1;
+        if (i < numbers) {
+          const double number = request.target[problem * numbers + i];
+          if (row == problem) request.aim[problem * numbers + i] = SearchReal(number);
+          x = float(number - double(middle[i]));
+        }
+        value[m][k / 2][2 * (k % 2) + r] = rounded_to_tf32(x);
       }
-    }
-    for (int p = 0; p < batch_of; ++p) {
-      for (int t = 0; t < listed; ++t) {
-        if (far[p][t] < best[p][t]) best[p][t] = far[p][t], index[p][t] = listed * block + t;
-      }
+      best[m][r] = huge_cost;
     }
   }
-  for (int p = 0; p < batch_of; ++p) {
-    for (int t = 0; t < listed; ++t) {  // the best of all threads; of equal ones, the first
-      for (int other = sharing / 2; other; other /= 2) {  // (all threads of the warp are here)
-        const float far = __shfl_xor_sync(everyone, best[p][t], other);
-        const int at = __shfl_xor_sync(everyone, index[p][t], other);
-        const bool nearer = far < best[p][t] || (far == best[p][t] && at < index[p][t]);
-        if (nearer) best[p][t] = far, index[p][t] = at;
+  const unsigned bits = 2 * columns - 1;  // (the table has a power of two entries)
+  const float4* const table = reinterpret_cast<const float4*>(request.packed) + lane;
+  _Pragma("unroll 2") for (int column = 0; column < columns; ++column) {
+    float seed[2 * ((steps + 1) / 2 * 2)];
+    SUPPLE_UNROLL for (int s = 0; s < steps; s += 2) {
+      const float4 four = table[(column * ((steps + 1) / 2) + s / 2) * 32];
+      seed[2 * s] = four.x, seed[2 * s + 1] = four.y;
+      seed[2 * s + 2] = four.z, seed[2 * s + 3] = four.w;
+    }
+    SUPPLE_UNROLL for (int m = 0; m < tiles; ++m) {
+      float far[4] = {0, 0, 0, 0};
+      SUPPLE_UNROLL for (int s = 0; s < steps; ++s) add_product(far, value[m][s], seed + 2 * s);
+      SUPPLE_UNROLL for (int i = 0; i < 4; ++i) {
+        best[m][i / 2] = ::fminf(best[m][i / 2], packed(far[i], 2 * column + i % 2, bits));
       }
     }
-    const int problem = first + p * stride;
-    if (problem >= request.count || own != p % sharing) continue;
-    for (int t = 0; t < listed; ++t) {  // sorted by distance
-      int place = 0;
-      for (int s = 0; s < listed; ++s) {
-        place += best[p][s] < best[p][t] || (best[p][s] == best[p][t] && s < t);
+  }
+  SUPPLE_UNROLL for (int m = 0; m < tiles; ++m) {
+    SUPPLE_UNROLL for (int r = 0; r < 2; ++r) {
+      int place = 0;  // sorted by distance
+      SUPPLE_UNROLL for (int other = 1; other < listed; ++other) {
+        const float far = __shfl_xor_sync(everyone, best[m][r], other);
+        place += far < best[m][r] || (far == best[m][r] && (part ^ other) < part);
       }
-      request.near[problem * listed + place] = static_cast<unsigned short>(index[p][t]);
+      const int problem = first + 16 * m + 8 * r + group;
+      const unsigned where = __float_as_uint(best[m][r]) & bits;
+      if (problem < request.count) {
+        request.near[problem * listed + place] = static_cast<unsigned short>(4 * where + part);
+      }
     }
   }
 }
 
 }  // namespace
 
-// Threads share the table if there are few targets for each.
-extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Request request) {
-  const int threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;
-  if (threads >= request.count * most_sharing / batch_of) {
-    const int stride = threads / most_sharing;
-    for (int i = thread / most_sharing; __any_sync(everyone, i < request.count);
-         i += batch_of * stride) {
-      find_nearest_seeds<most_sharing>(request, i, stride);
+// Each warp has 64 targets, or 16 if there are few or if they are large. If `view` has data, the
+// targets are read from it first (`read_target`).
+extern "C" __global__ void __launch_bounds__(128)
+    nearest_seeds(Request request, int tiles, View view, Kind kind) {
+  const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 16 * tiles;
+  if (view.data) {
+    const int end = ::min(first + 16 * tiles, request.count);
+    for (int problem = first + threadIdx.x % 32; problem < end; problem += 32) {
+      read_target(view, kind, problem, numbers, const_cast<double*>(request.target));
     }
-    return;
+    __syncwarp();
   }
-  for (int i = thread; i < request.count; i += batch_of * threads) {
-    find_nearest_seeds<1>(request, i, threads);
-  }
+  if (steps > 2 || tiles == 1) return find_nearest_seeds<1>(request, first);
+  find_nearest_seeds<4>(request, first);
 }
 
 namespace {
@@ -97,15 +106,17 @@ namespace {
 // Writes the seed of a start: for the first start the problem's own (q0 or a posture), then seeds
 // of the table, then the seed sequence.
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
-  const double* from = nullptr;
   if (has_own_start(request) && --start < 0) {
     for (int j = 0; j < nq; ++j) q[j] = SearchReal(clamped(own_start(request, problem, j), j));
     return;
   }
-  if (start < listed) from = request.seeds + request.near[problem * listed + start] * nq;
+  if (start < listed) {
+    const SearchReal* const seed = request.seeds + request.near[problem * listed + start] * nq;
+    for (int j = 0; j < nq; ++j) q[j] = seed[j];
+    return;
+  }
   for (int j = 0; j < nq; ++j) {
-    q[j] =
-        SearchReal(clamped(from ? from[j] : sequence_seed(request.entries, start - listed, j), j));
+    q[j] = SearchReal(clamped(sequence_seed(request.entries, start - listed, j), j));
   }
 }
 
@@ -124,9 +135,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
       problem = take(request.counter);
       open = problem < request.count;
       if (open) {
-        for (int i = 0; i < numbers; ++i) {
-          own.target[i] = SearchReal(request.target[problem * numbers + i]);
-        }
+        for (int i = 0; i < numbers; ++i) own.target[i] = request.aim[problem * numbers + i];
         start = iterations = 0;
         fresh = true;
       }
@@ -162,6 +171,29 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
   }
 }
 
+namespace {
+
+// Polishes in one thread by steps of the search's precision alone, which suffice for most targets.
+struct PolishRoughly {
+  const Request& request;
+
+  __device__ void evaluate_error(IterateState<double>& at) const {
+    supple::evaluate_error(RobotConstants<double>::ik, at);
+  }
+  __device__ bool converged(const IterateState<double>& at) const {
+    return meets_tolerances(request, at);
+  }
+  __device__ void descend(IterateState<double>& at) const { take_rough_step(at); }
+  __device__ bool any(bool holds) const { return holds; }
+  __device__ bool enough(bool) const { return false; }
+  __device__ bool stopped() const { return true; }  // after a few steps, others do better
+};
+
+// Whether `finish` polishes by itself, in registers.
+constexpr bool polishes = !large && !remembers && sizeof(SearchReal) < sizeof(double);
+
+}  // namespace
+
 // Polishes the results of `search`; problems that remain unsolved are left to `explore`. (`reject`
 // adds those whose solutions collide.)
 extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
@@ -173,7 +205,16 @@ extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
     SearchReal q[nq];
     for (int j = 0; j < nq; ++j) q[j] = request.rough[problem * nq + j];
     Polished polished;
-    polish_start(request, problem, q, Company::none, polished);
+    if constexpr (polishes) {
+      StateMemory<double> own;
+      IterateState<double> at = own.state();
+      for (int j = 0; j < nq; ++j) own.q[j] = clamped(double(q[j]), j);
+      set_target(request, problem, at);
+      polished.solved = polish(RobotConstants<double>::ik, at, PolishRoughly{request});
+      polished.store(at);
+    } else {
+      polish_start(request, problem, q, Company::none, polished);
+    }
     const bool near =
         !request.nearest || displacement_from_start(request, problem, polished.q) <= near_q0;
     if (polished.solved && near) {

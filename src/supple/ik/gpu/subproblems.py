@@ -57,7 +57,7 @@ class GpuSubproblems(GpuSolver):
         self._indices = [self._kept(row, stream) for row in indices]
         gpu.wait(stream)
 
-    def _reads(self) -> int:
+    def _reads(self, options: SearchOptions) -> int:
         return 0  # the targets are converted before they are split
 
     @cached_property

@@ -9,7 +9,7 @@ namespace {
 
 // Iterations of Newton's method from a near miss: it converges quickly, or the target waits for
 // another start. A batch takes as long as its slowest target (docs/constants.md).
-constexpr int few_newton_iterations = 16;
+constexpr int few_newton_iterations = 8;
 
 // The smallest value over the threads of a warp.
 template <class T>
