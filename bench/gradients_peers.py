@@ -64,7 +64,6 @@ def pyroki(count: int, path: str, tip: str) -> tuple[Solve, list[str]]:
 
     lower, upper = np.array(robot.joints.lower_limits), np.array(robot.joints.upper_limits)
     share = np.random.default_rng(0).random((count, len(lower)))
-    share[0] = 0.5  # where PyRoki starts by default
     seeds = jnp.asarray(lower + share * (upper - lower), jnp.float32)
 
     def solve(T: Array) -> Array:

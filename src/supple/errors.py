@@ -38,7 +38,7 @@ EXTRAS = {
     "xacro": ("xacro>=2.1",),
     "mujoco": ("mujoco>=3.3",),
     "pinocchio": ("pin>=4.0",),
-    "torch": ("torch>=2.4",),
+    "torch": ("torch>=2.5",),
     "jax": ("jax>=0.4.35",),
 }
 _MAX_COMPARED = 1000  # maximum number of names compared with an unknown one: comparing is slow

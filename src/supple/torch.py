@@ -80,7 +80,7 @@ def _frames_as_constants(self: Robot, frame: FrameNames, lambda2: float) -> tupl
 # methods, because solvers and robots are not constants as arguments, and tuples of numbers.
 for _class, _method in ((Solver, _as_constants), (Robot, _frames_as_constants)):
     # As torch.compiler.assume_constant_result does, which first imports the compiler, in seconds.
-    _method._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    vars(_method)["_dynamo_marked_constant"] = True
     setattr(_class, _method.__name__, _method)
 
 

@@ -93,11 +93,13 @@ class DifferentiableFrames:
 
     def fk(self, q: FloatArray) -> FloatArray:
         """Return poses (..., 4, 4) or (..., k, 4, 4)."""
-        return self._in_double(self.robot.fk, q)
+        poses: FloatArray = self._in_double(self.robot.fk, q)
+        return poses
 
     def jacobian(self, q: FloatArray) -> FloatArray:
         """Return Jacobians (..., 6, n) or (..., k, 6, n)."""
-        return self._in_double(self.robot.jacobian, q)
+        J: FloatArray = self._in_double(self.robot.jacobian, q)
+        return J
 
     def _in_double(self, function: Any, q: Any) -> Any:
         """Return a function of q, which is computed in float64 on the CPU."""
