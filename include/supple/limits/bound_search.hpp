@@ -114,7 +114,7 @@ SUPPLE_FN void drop_normal(BoundSearch<T>& s, int dropped) {
   const int width = padded<T>(s.n);
   --s.count;
   for (int k = dropped; k < s.count; ++k) {
-    copy_numbers(k + 2, s.R + (k + 1) * width, s.R + k * width);
+    for (int i = 0; i < k + 2; ++i) s.R[k * width + i] = s.R[(k + 1) * width + i];
     s.u[k] = s.u[k + 1], s.name[k] = s.name[k + 1];
   }
   for (int k = dropped; k < s.count; ++k) {
