@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from supple.paths.simulation import simulate
     from supple.poses import pose
     from supple.retargeting.retargeting import retarget
-    from supple.steps.step import DLS
+    from supple.steps.basic import DLS
     from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
     from supple.tasks.evaluation import linearize
 
@@ -127,7 +127,7 @@ _MODULES = {
     "supple.paths.simulation": ("simulate",),
     "supple.poses": ("pose",),
     "supple.retargeting.retargeting": ("retarget",),
-    "supple.steps.step": ("DLS",),
+    "supple.steps.basic": ("DLS",),
     "supple.tasks": (
         "AxisTask",
         "OrientationTask",

@@ -18,7 +18,7 @@ from spectra import orthonormal
 from supple import _core, damping
 from supple.motion.limits import Limits
 from supple.motion.linearization import Linearization
-from supple.steps.step import DLS
+from supple.steps.basic import DLS
 
 Array = NDArray[np.float64]
 LEAST = (1.0, 0.1, 1e-3, 1e-6, 0.0)

@@ -14,9 +14,10 @@ from batch_steps import in_kernel
 from sizes import a_third
 from supple import _core, damping
 from supple.motion.linearization import Linearization
+from supple.steps.basic import DLS, Pseudoinverse, Transpose, TruncatedSVD
 from supple.steps.clamp import AngleClamp, ErrorClamp
 from supple.steps.selective import SDLS
-from supple.steps.step import DLS, Pseudoinverse, Step, Transpose, TruncatedSVD
+from supple.steps.step import Step
 
 Array = NDArray[np.float64]
 

@@ -24,6 +24,9 @@ struct CollisionSpec {
   const double* allowed = nullptr;    // (pairs,): clearance that suffices; null if all keep it
 };
 
+// Radius of a sphere around a half-space; a distance.
+inline constexpr double unbounded = 1e300;
+
 class OwnedCollisionModel {
  public:
   OwnedCollisionModel(const OwnedChain<double>& chain, const CollisionSpec& spec);

@@ -24,11 +24,12 @@ from supple.errors import InputError, short_repr
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.redundancy.priority import Augmented, Priority
 from supple.redundancy.secondary import TotalSpeed, secondary_velocity
+from supple.steps.basic import DLS
 from supple.steps.batch import with_effectors
 from supple.steps.estimated import EstimatedDLS
 from supple.steps.filtering import NumericalFilter
 from supple.steps.stateful import remembering, stateful_inside
-from supple.steps.step import DLS, Step, guaranteed_norm, kernel_of
+from supple.steps.step import Step, guaranteed_norm, kernel_of
 from supple.tasks.layout import CompiledTasks
 
 AnyStep: TypeAlias = Step | Augmented | Priority

@@ -40,7 +40,7 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array
 from supple.motion.readable import readable
-from supple.steps.step import DLS, Pseudoinverse
+from supple.steps.basic import DLS, Pseudoinverse
 from supple.steps.yielding import Yielding
 from supple.tasks import Task, TaskLike
 from supple.tasks.inputs import common_shapes

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -17,8 +16,9 @@ import numpy as np
 
 from supple.describe._include import Document
 from supple.describe._mjcf_equality import Equalities, Equality, TreeLoop
-from supple.describe._mjcf_geoms import Assets, MjcfShape
-from supple.describe._mjcf_values import MAIN, Values, compiler_of, defaults_of, merged
+from supple.describe._mjcf_geoms import MjcfShape
+from supple.describe._mjcf_model import MjcfModel
+from supple.describe._mjcf_values import MAIN, Values, merged
 from supple.describe._pose import Array
 from supple.describe._source import MAX_BYTES
 from supple.errors import DescriptionError, short_repr, unknown_name_error
@@ -29,10 +29,6 @@ MAX_ELEMENTS = 20_000
 # of 448 public files has 264.
 MAX_PARTS = 4_000
 
-_SECTIONS = ("compiler", "default", "worldbody", "equality")
-_OTHER_SECTIONS = """
-    option size visual statistic custom extension asset contact deformable tendon actuator sensor
-    keyframe"""
 _PARTS = ("body", "joint", "freejoint", "site", "frame", "replicate", "attach")
 _OTHER_PARTS = ("inertial", "geom", "camera", "light", "plugin")
 _DEFORMABLE = ("composite", "flexcomp")
@@ -90,7 +86,7 @@ def tree_of(document: Document) -> Tree:
         DescriptionError: The MJCF is invalid or has more elements than the budget allows.
     """
     walk = _Walk()
-    model = _Model(document)
+    model = MjcfModel(document)
     walk.run(_Place(model, 0, np.eye(4), MAIN, "", "", (), walk.instance(model, "", "")))
     equalities = walk.equalities()
     return Tree(
@@ -98,78 +94,10 @@ def tree_of(document: Document) -> Tree:
     )
 
 
-class _Model:
-    """The sections of a document that contain kinematics."""
-
-    def __init__(self, document: Document) -> None:
-        root = document.root
-        if root.tag != "mujoco":
-            given = f"given <{short_repr(root.tag)[1:-1]}>"
-            raise DescriptionError(
-                f"an attached model must be MJCF with the root <mujoco>; {given}."
-            )
-        known = (*_SECTIONS, *_OTHER_SECTIONS.split())
-        for section in root:
-            if section.tag not in known:
-                raise DescriptionError(f"{unknown_name_error('element', section.tag, known)}")
-        self.document = document
-        self.compiler = compiler_of(root.findall("compiler"))
-        self.defaults = defaults_of(root.findall("default"))
-        self.world = root.findall("worldbody")
-        self.equalities = [each for part in root.findall("equality") for each in part]
-        self.exclusions = [
-            each for part in root.findall("contact") for each in part.findall("exclude")
-        ]
-        meshes = {name: tags["mesh"] for name, tags in self.defaults.items()}
-        self.assets = Assets.of(root, meshes, document.folder)
-        self._models: dict[str, _Model] = {}
-        if any(section.attrib for section in self.world):
-            raise DescriptionError("<worldbody> has attributes; expected none.")
-
-    def attached(self, name: str) -> _Model:
-        """Return the model with the name in an <attach>, or this model if the name is empty."""
-        if not name:
-            return self
-        if name not in self._models:
-            if name not in self.document.models:
-                problem = unknown_name_error("model", name, self.document.models)
-                raise DescriptionError(f"<attach>: {problem}")
-            self._models[name] = _Model(self.document.models[name])
-        return self._models[name]
-
-    def find(self, tag: str, name: str) -> tuple[Element, str]:
-        """Return a body or frame by name, and the default class that applies to it."""
-        if (tag, name) not in self._found:
-            raise DescriptionError(f"<attach>: the model has no {tag} {short_repr(name)}.")
-        return self._found[tag, name]
-
-    @cached_property
-    def _found(self) -> dict[tuple[str, str], tuple[Element, str]]:
-        """All elements that can be attached, by tag and name; of equal names, the first."""
-        found: dict[tuple[str, str], tuple[Element, str]] = {}
-        todo = [(child, MAIN) for section in reversed(self.world) for child in reversed(section)]
-        while todo:
-            element, around = todo.pop()
-            found.setdefault((element.tag, element.get("name", "")), (element, around))
-            around = element.get("childclass") or around
-            todo.extend((child, around) for child in reversed(element))
-        return found
-
-    def values(self, element: Element, place: _Place) -> Values:
-        """Return the attributes of a joint or a site, with those of its default class."""
-        name = element.get("class") or place.childclass
-        return Values(element, defaults=self.of_class(name)[element.tag])
-
-    def of_class(self, name: str) -> dict[str, dict[str, str]]:
-        if name not in self.defaults:
-            raise DescriptionError(f"{unknown_name_error('default class', name, self.defaults)}")
-        return self.defaults[name]
-
-
 class _Place(NamedTuple):
     """The context of an element: its model, its body, and the prefix and suffix of its name."""
 
-    model: _Model
+    model: MjcfModel
     body: int
     pose: Array  # pose of the surrounding frames in the body (4, 4)
     childclass: str
@@ -193,7 +121,7 @@ class Instance(NamedTuple):
     copy has become: the final name of a joint, or the index of a body and a pose on it.
     """
 
-    model: _Model
+    model: MjcfModel
     prefix: str
     suffix: str
     named: dict[tuple[str, str], dict[tuple[int, ...], Any]]
@@ -223,7 +151,7 @@ class _Walk:
                 if len(stack) - first > MAX_DEPTH:
                     raise DescriptionError(f"nests elements more than {MAX_DEPTH} levels deep.")
 
-    def instance(self, model: _Model, prefix: str, suffix: str) -> int:
+    def instance(self, model: MjcfModel, prefix: str, suffix: str) -> int:
         self.instances.append(Instance(model, prefix, suffix, {}))
         return len(self.instances) - 1
 
@@ -330,7 +258,7 @@ class _Walk:
         return iter([(source, place._replace(childclass=around))])
 
     def _site(self, element: Element, place: _Place, name: str) -> None:
-        pose = place.model.values(element, place).pose(place.model.compiler)
+        pose = place.model.values(element, place.childclass).pose(place.model.compiler)
         if name:
             self.bodies[place.body].sites.append((name, place.pose @ pose))
             self._remember(element, place, (place.body, place.pose @ pose))
@@ -376,7 +304,7 @@ class _Walk:
         if place.body == 0:
             raise DescriptionError("the world has a <joint>; expected joints in bodies only.")
         free = element.tag == "freejoint"
-        values = Values(element) if free else place.model.values(element, place)
+        values = Values(element) if free else place.model.values(element, place.childclass)
         kind = values.keyword("type", tuple(_COORDINATES), "free" if free else "hinge")
         if kind == "free" and body.parent != 0:
             raise values.error("is a free joint of a body that is not a child of the world")

@@ -33,8 +33,9 @@ from supple.ik.task_errors import Asked, largest_errors
 from supple.kinematics.configuration import integrate
 from supple.motion.linearization import Array, Linearization
 from supple.redundancy.priority import Augmented, Priority
+from supple.steps.basic import DLS
 from supple.steps.batch import run_batch
-from supple.steps.step import DLS, kernel_of
+from supple.steps.step import kernel_of
 from supple.tasks import Task
 from supple.tasks.layout import CompiledTasks, FloatArray, side_by_side
 from supple.tasks.open_task import OpenTask

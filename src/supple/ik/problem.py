@@ -31,7 +31,7 @@ from supple.kinematics import Robot
 from supple.kinematics.configuration import from_kernel, to_kernel
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array
-from supple.steps.step import DLS
+from supple.steps.basic import DLS
 from supple.tasks import (
     AxisTask,
     PoseTask,

@@ -14,7 +14,7 @@ from supple.ik.task_errors import missed_text, surplus_rows
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array, Linearization
-from supple.steps.step import DLS
+from supple.steps.basic import DLS
 
 if TYPE_CHECKING:
     from supple.ik.solution import Solution

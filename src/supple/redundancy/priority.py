@@ -24,7 +24,8 @@ from supple.motion.linearization import (
 from supple.motion.readable import Readable
 from supple.redundancy.secondary import check_callable, project_out
 from supple.redundancy.transition import Remaining
-from supple.steps.step import DLS, BatchStep, Step, kernel_of
+from supple.steps.basic import DLS
+from supple.steps.step import BatchStep, Step, kernel_of
 from supple.steps.weighted import WeightedDLS
 
 Weighting: TypeAlias = ArrayLike | Callable[[Linearization], ArrayLike]

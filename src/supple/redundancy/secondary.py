@@ -35,7 +35,8 @@ from supple.motion.linearization import (
     numbers_of,
 )
 from supple.motion.readable import Readable
-from supple.steps.step import DLS, Pseudoinverse, Step, damping_of, kernel_of
+from supple.steps.basic import DLS, Pseudoinverse
+from supple.steps.step import Step, damping_of, kernel_of
 
 
 @dataclass(frozen=True, repr=False)

@@ -26,7 +26,7 @@ from supple.retargeting.result import Retargeted
 from supple.retargeting.rotations import turn_between
 from supple.retargeting.steps import Event, Steps
 from supple.retargeting.terrain import Terrain
-from supple.steps.step import DLS
+from supple.steps.basic import DLS
 from supple.tasks import OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
 LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]

@@ -5,6 +5,7 @@ Any callable with this signature can serve as a step of a `Servo`.
 """
 
 from supple.steps.alternate import alternate_jacobian
+from supple.steps.basic import Pseudoinverse, Transpose, TruncatedSVD
 from supple.steps.clamp import AdaptiveErrorClamp, AngleClamp, ErrorClamp
 from supple.steps.estimate import (
     Estimates,
@@ -17,7 +18,7 @@ from supple.steps.filtering import NumericalFilter
 from supple.steps.resolved import resolved_motion
 from supple.steps.selective import SDLS
 from supple.steps.stateful import StatefulStep, StepWithMemory
-from supple.steps.step import Pseudoinverse, Step, Transpose, TruncatedSVD
+from supple.steps.step import Step
 from supple.steps.weighted import WeightedDLS
 from supple.steps.wrist import SphericalWrist
 from supple.steps.yielding import Yielding

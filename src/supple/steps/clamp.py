@@ -18,14 +18,7 @@ from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array, Linearization
 from supple.motion.readable import Readable
 from supple.steps.stateful import has_memory
-from supple.steps.step import (
-    BatchStep,
-    Step,
-    batched,
-    check_group,
-    effectors_of,
-    kernel_of,
-)
+from supple.steps.step import BatchStep, Step, batched, check_group, effectors_of, kernel_of
 
 VARIANTS = ("text", "program")
 

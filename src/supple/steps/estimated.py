@@ -13,13 +13,14 @@ from supple.damping.rule import KernelRule
 from supple.errors import InputError
 from supple.motion.linearization import Array, Linearization
 from supple.motion.readable import name_of
+from supple.steps.basic import DLS
 from supple.steps.estimate import (
     EstimatedLinearization,
     Estimates,
     ExtremeValues,
     ScaledProblem,
 )
-from supple.steps.step import DLS, damping_of, finite_step
+from supple.steps.step import damping_of, finite_step
 
 RULES = (SpeedBound, Region, ConditionBound, MayorgaCondition, Curvature)
 

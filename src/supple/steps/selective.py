@@ -11,13 +11,7 @@ from supple._arrays.checks import number_field
 from supple._core import Method, StepSpec
 from supple.motion.linearization import Array, Linearization
 from supple.steps.clamp import factor, scaled_down
-from supple.steps.step import (
-    BatchStep,
-    batched,
-    check_group,
-    effectors_of,
-    finite_step,
-)
+from supple.steps.step import BatchStep, batched, check_group, effectors_of, finite_step
 
 
 @dataclass(frozen=True)

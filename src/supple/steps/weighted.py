@@ -14,7 +14,8 @@ from supple.damping import DampingRule
 from supple.errors import InputError, short_repr
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.readable import Readable
-from supple.steps.step import DLS, BatchStep, batched
+from supple.steps.basic import DLS
+from supple.steps.step import BatchStep, batched
 
 RIDGE = 1e-9  # smallest λ² of `norm`, relative to ‖J‖², as in include/supple/servo/limits.hpp
 

@@ -12,7 +12,7 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import Array, Linearization
 from supple.motion.readable import Readable
-from supple.steps.step import DLS
+from supple.steps.basic import DLS
 
 WRIST = 3  # number of joints of a wrist
 SAMPLES = 64  # number of configurations at which the axes are checked

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from supple import damping
 from supple._core import StepSpec
 from supple.motion.linearization import Array, Linearization
-from supple.steps.step import DLS, BatchStep, batched
+from supple.steps.basic import DLS
+from supple.steps.step import BatchStep, batched
 
 
 @dataclass(frozen=True)
