@@ -104,8 +104,8 @@ def main(folder: Path, rounds: int) -> None:
         "The five climbing sequences of holosoma-retargeting 0.1.0 onto its Unitree G1 with 29 "
         f"joints, from key points alone: {frames} frames at {FPS:g} frames/s, "
         f"{frames / seconds:.0f} frames per second of CPU time on one core, with measuring the "
-        f"human; medians of {rounds} rounds. Boxes are known for the standing feet only: nothing "
-        "keeps other links out of them.",
+        f"human; medians of {rounds} rounds. All links but the feet are kept out of boxes and "
+        "apart from each other; feet avoid boxes by their targets.",
         measure.provenance(("supple", "numpy")),
         "",
         "Slide: the largest distance of a point of a standing foot's sole from where its stance "

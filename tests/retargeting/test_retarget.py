@@ -11,7 +11,7 @@ import pytest
 import supple as sp
 from humanoids import humanoid, humanoid_text, poses_by_pinocchio
 from sizes import nightly
-from supple.collision import Box
+from supple.collision import Box, Sphere
 from supple.motion.linearization import Array
 from supple.retargeting import (
     HumanMotion,
@@ -192,3 +192,33 @@ def test_bad_arguments_are_named() -> None:
         sp.retarget(robot, same, mapping=mapping)
     with pytest.raises(sp.errors.InputError, match="60 frames per second"):
         Retargeter(PointMapping.guess(robot, motion), 60).push(walking(0.5, fps=30))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_links_keep_out_of_boxes(seed: int) -> None:
+    motion = walking(1.2, fps=100, seed=seed)
+    robot = Humanoid.of(humanoid()).robot
+    free = sp.retarget(robot, motion, clearance=None)
+    rng = np.random.default_rng(seed)
+    hands = ("left_hand", "right_hand")
+    # A small box in the way of a hand, and balls around both hands.
+    k = int(rng.integers(len(free) // 3, len(free)))
+    at = robot.fk(free.q[k], hands[int(rng.integers(2))])[:3, 3]
+    box = Box([0.1, 0.1, 0.1], at + rng.uniform(-0.04, 0.04, 3))
+    links = dict(robot.shapes) | {hand: (Sphere(0.04),) for hand in hands}
+    world = sp.World({"box": box}, links=links)
+    before = sp.retarget(robot, motion, world=world, clearance=None)
+    found = sp.retarget(robot, motion, world=world)
+    assert before.penetration.max() > 0.01
+    assert found.penetration.max() < 2e-4
+    assert found.slide.max() < 2e-4
+    limits = default_limits(found.robot)
+    assert (np.abs(found.qd[:, 6:]) <= limits.max_speed[6:] * (1 + 1e-9)).all()
+    changes = np.abs(np.diff(found.qd[:, 6:], axis=0)) * found.fps
+    assert (changes <= limits.max_acceleration[6:] * (1 + 1e-6)).all()
+
+
+def test_limits_that_a_motion_cannot_keep_are_named() -> None:
+    robot = Humanoid.of(humanoid()).robot
+    with pytest.raises(sp.errors.InputError, match="no bound on the norm"):
+        sp.retarget(robot, walking(0.5), limits=sp.Limits.for_robot(robot, max_norm=1.0))

@@ -151,6 +151,7 @@ NB_MODULE(_core, m) {
   bind_timing(m);
   bind_paths(m);
   bind_collision(m);
+  bind_following(m);
   bind_launches(m);
   bind_adjoints(m);
   bind_xla(m);

@@ -62,12 +62,10 @@ class Stance:
     Attributes:
         humanoid: The robot and its limbs.
         terrain: The surfaces.
-        gap: Distance of a standing sole from its surface [m].
     """
 
     humanoid: Humanoid
     terrain: Terrain
-    gap: float = 0.0
 
     @property
     def length(self) -> float:
@@ -97,7 +95,7 @@ class Stance:
         if on:
             lowest = ((R @ sole.T).T @ n).min()
             surface = np.concatenate([[center, *points][which[1]][:2], [heights[which]]])
-            made[2, 3] += (n @ (surface - pose[:3, 3]) - lowest + self.gap) / n[2]
+            made[2, 3] += (n @ (surface - pose[:3, 3]) - lowest) / n[2]
         return made
 
     def lift(self, foot: int, poses: Array, free: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._arrays.checks import ReadOnlyArrays
+from supple.collision.world import World
 from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
@@ -19,6 +20,7 @@ from supple.kinematics import Robot
 from supple.kinematics.configuration import difference
 from supple.motion.linearization import Array
 from supple.retargeting.humanoid import Humanoid
+from supple.retargeting.obstacles import link_depths
 from supple.retargeting.terrain import Terrain
 
 _ROOT = ("x", "y", "z", "qx", "qy", "qz", "qw")
@@ -36,6 +38,7 @@ class Retargeted(ReadOnlyArrays):
         humanoid: The robot and its limbs.
         terrain: The surfaces on which it stands.
         scale: Factor from the human's world to the robot's.
+        world: The obstacles, besides the ground.
     """
 
     q: Array
@@ -44,6 +47,7 @@ class Retargeted(ReadOnlyArrays):
     humanoid: Humanoid
     terrain: Terrain
     scale: float = 1.0
+    world: World | None = None
 
     def __len__(self) -> int:
         return len(self.q)
@@ -58,7 +62,7 @@ class Retargeted(ReadOnlyArrays):
             f"{len(self)} frames of {self.humanoid.robot.name} at {self.fps:g} frames/s\n"
             f"    left and right foot stand in {stands} of the frames\n"
             f"    largest slide of a standing foot {1e3 * self.slide.max():.2f} mm, "
-            f"largest depth of a sole {1e3 * self.penetration.max():.2f} mm"
+            f"largest depth of a link {1e3 * self.penetration.max():.2f} mm"
         )
 
     @property
@@ -99,12 +103,21 @@ class Retargeted(ReadOnlyArrays):
 
     @cached_property
     def penetration(self) -> Array:
-        """Depth (T, 2) of the lowest point of each sole below the ground or inside a box [m]."""
-        made = []
-        for points in self.soles:
-            depth = self.terrain.height(points) - points[..., 2]
-            made.append(np.maximum(0.0, depth).max(axis=-1))
-        return np.stack(made, axis=-1)
+        """Depth (T,) of the deepest link below the ground or inside an obstacle [m].
+
+        Without shapes of links, of the deepest point of a sole.
+        """
+        depths = link_depths(self.robot, self.world, self.q, others=False)
+        if depths is not None:
+            return depths
+        made = [self.terrain.height(points) - points[..., 2] for points in self.soles]
+        return np.maximum(0.0, np.concatenate(made, axis=1)).max(axis=-1)
+
+    @cached_property
+    def collision(self) -> Array:
+        """Depth (T,) by which two links overlap, beyond what their shapes always do [m]."""
+        depths = link_depths(self.robot, self.world, self.q, others=True)
+        return np.zeros(len(self)) if depths is None else depths
 
     def trajectory(self) -> Trajectory:
         """Return the motion as a `Trajectory`, without the record of its steps."""

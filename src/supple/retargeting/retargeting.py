@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from supple._arrays.checks import number
 from supple.collision.world import World
-from supple.control.servo import Servo
-from supple.damping import Constant
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.frames import ancestors
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.retargeting.contacts import Mask, Stance, is_still, without_short
+from supple.retargeting.following import Following
 from supple.retargeting.humanoid import Humanoid
 from supple.retargeting.mapping import Mapping, PointMapping
 from supple.retargeting.motion import HumanMotion
+from supple.retargeting.obstacles import kept_apart
 from supple.retargeting.references import base_to, between, default_limits
 from supple.retargeting.result import Retargeted
-from supple.retargeting.rotations import turn_between
-from supple.retargeting.steps import Event, Steps
+from supple.retargeting.steps import Steps
 from supple.retargeting.terrain import Terrain
-from supple.steps.basic import DLS
-from supple.tasks import OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
 LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
 # A foot's way into a stance, the shortest stance, and the shortest swing [s].
 BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
-POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
-# Held feet take freedom away: without damping the normal equations of a step would be singular.
-DAMPING = 1e-6
-TOUCH = 1e-4  # distance of a standing sole from the clearance [m]
-_SETTLING = 400  # steps from the neutral configuration to the first frame
+# Steps from the neutral configuration to the first frame, and their length [s].
+_SETTLING, _SETTLING_STEP = 400, 0.05
+JUST_BELOW = 1 - 1e-9  # how firmly a foot is held at most in a step to its first frame
 
 
 def retarget(
@@ -47,7 +39,7 @@ def retarget(
     scale: float | None = None,
     limits: Limits | None = None,
     world: World | None = None,
-    clearance: float | None = None,
+    clearance: float | None = 0.0,
 ) -> Retargeted:
     """Return the motion of a humanoid that follows a human.
 
@@ -65,8 +57,9 @@ def retarget(
             400 rad/s² where it has none, and no limits of the base.
         world: Boxes and half-spaces on which the robot stands, besides the ground z = 0, in the
             robot's scale.
-        clearance: Distance that the robot keeps from the world's obstacles and between its links
-            [m] (docs/collision.md); by default, only the targets of the feet avoid obstacles.
+        clearance: Distance that the robot keeps from the ground, from the world's obstacles and
+            between its links [m], except for standing feet and as far as these and the limits
+            allow; None to let all links but the feet pass through.
 
     Raises:
         InputError: The motion lacks key points, or the robot is not a humanoid.
@@ -83,7 +76,7 @@ def retarget(
     stream = Retargeter(mapping, motion.fps, limits=limits, world=world, clearance=clearance)
     q = np.concatenate([stream.push(motion), stream.finish()])
     return Retargeted(
-        q, motion.fps, stream.contacts, mapping.humanoid, stream.terrain, mapping.scale
+        q, motion.fps, stream.contacts, mapping.humanoid, stream.terrain, mapping.scale, world
     )
 
 
@@ -111,7 +104,7 @@ class Retargeter:
         *,
         limits: Limits | None = None,
         world: World | None = None,
-        clearance: float | None = None,
+        clearance: float | None = 0.0,
     ) -> None:
         """Prepare a stream.
 
@@ -132,6 +125,11 @@ class Retargeter:
         self.robot = self.humanoid.robot
         self.fps = number(fps, "fps", above=0)
         self.limits = default_limits(self.robot) if limits is None else limits
+        if self.limits.mode != "exact" or self.limits.max_norm < math.inf:
+            raise InputError(
+                'limits must have mode "exact" and no bound on the norm of all speeds; given: '
+                f"mode {self.limits.mode!r}, max_norm {self.limits.max_norm:g}"
+            )
         self.terrain = Terrain.of(world)
         self._parts = max(1, math.ceil(1 / (LONGEST_STEP * self.fps)))
         self.dt = 1 / (self.fps * self._parts)
@@ -145,26 +143,11 @@ class Retargeter:
             if foot not in frames:
                 raise InputError(f"the mapping has no row for the foot {foot!r}")
         self._feet = [frames.index(foot) for foot in feet]
-        above = len(ancestors(self.robot, self.humanoid.pelvis))
-        self._reaches = [len(ancestors(self.robot, foot)) - above >= 6 for foot in feet]
-        stance = Stance(
-            self.humanoid, self.terrain, 0.0 if clearance is None else clearance + TOUCH
-        )
+        stance = Stance(self.humanoid, self.terrain)
         self._steps = [Steps(stance, k, self._blend, self._shortest - 1) for k in range(2)]
-        guard: dict[str, Any] = (
-            {} if clearance is None else {"world": world or World({}), "clearance": clearance}
-        )
-        self._servo = Servo(
-            self.robot,
-            self._tasks(self.dt),
-            dt=self.dt,
-            step=DLS(Constant(DAMPING)),
-            limits=self.limits,
-            gain=min(GAIN, 1 / self.dt),
-            held=[PoseTask(foot) for foot in feet],
-            **guard,
-        )
-        self._q: Array | None = None
+        self._least = 0.0 if clearance is None else number(clearance, "clearance", least=0)
+        self._model = None if clearance is None else kept_apart(self.robot, world)
+        self._loop = Following(mapping, self.limits, self._model, self._least, self.dt)
         # Frames from `_first` on: poses, points of the feet, and flags as far as they are known.
         self._first = self._done = self._planned = 0
         self._poses = np.empty((0, len(frames), 4, 4))
@@ -173,25 +156,8 @@ class Retargeter:
         self._raw, self._flags = np.empty((0, 2), dtype=bool), np.empty((0, 2), dtype=bool)
         self._plan = np.empty((0, len(frames), 4, 4))
         self._stands = np.empty((0, 2), dtype=bool)
+        self._firm = np.empty((0, 2))
         self._past: list[Mask] = []
-
-    def _tasks(self, dt: float) -> list[Task]:
-        """Return the tasks of a step: the frames that follow, then the posture."""
-        length = sum(self.humanoid.length(self.humanoid.legs[0]))
-        made: list[Task] = []
-        for follow in self.mapping.follows:
-            # Errors of feet vanish in one step.
-            is_foot = follow.frame in [leg.end for leg in self.humanoid.legs]
-            gain = 1 / (dt * min(GAIN, 1 / dt)) if is_foot else 1.0
-            at, turn = follow.position / length, follow.rotation
-            if turn == 0:
-                made.append(PositionTask(follow.frame, weight=at, gain=gain))
-            elif at == 0:
-                made.append(OrientationTask(follow.frame, weight=turn, gain=gain))
-            else:
-                weight = (at, at, at, turn, turn, turn)
-                made.append(PoseTask(follow.frame, weight=weight, gain=gain))
-        return [*made, PostureTask(weight=POSTURE, gain=1.0)]
 
     def push(self, motion: HumanMotion) -> Array:
         """Add frames and return the next complete configurations (k, nq), k >= 0."""
@@ -285,13 +251,15 @@ class Retargeter:
         """Extend the targets of all frames, with those of the feet, to a frame."""
         a, b = self._planned - self._first, end - self._first
         plan = self._poses[a:b].copy()
+        firm = np.empty((end - self._planned, 2))
         for k, steps in enumerate(self._steps):
             column = self._feet[k]
-            plan[:, column] = steps.targets(
+            plan[:, column], firm[:, k] = steps.targets(
                 self._flags[:, k], self._poses[:, column], self._first, self._planned, end
             )
         self._plan = np.concatenate([self._plan, plan])
         self._stands = np.concatenate([self._stands, self._flags[a:b]])
+        self._firm = np.concatenate([self._firm, firm])
         self._planned = end
 
     def _follow(self, end: int, last: bool) -> Array:
@@ -300,72 +268,29 @@ class Retargeter:
         if end <= begin:
             return np.empty((0, self.robot.nq))
         made = np.empty((end - begin, self.robot.nq))
-        plan = self._plan
-        if self._q is None:
-            self._q = self._settle(plan[0], self._stands[0])
-            self._servo.reset()
-            for k in range(2):
-                self._servo.release(k, over=0.0)
-            made[0] = self._q
-            begin, k0 = begin + 1, 1
-        else:
-            k0 = 0
+        k0 = 0
+        if begin == 0:
+            made[0] = self._settle(self._plan[0], self._stands[0])
+            self._loop.start(made[0])
+            begin, k0 = 1, 1
         if end > begin:
-            targets, velocities = self._references(begin - 1, end - 1)
-            q = self._q
-            out = np.empty((len(targets) + 1, self.robot.nq))
-            out[0] = q
-            raw, at = self._servo._raw, 0
-            for event in [*self._events(begin - 1, end - 1), None]:
-                stop = len(targets) if event is None else (event.frame - begin + 1) * self._parts
-                for k in range(at, stop):
-                    raw(out[k], velocities[k], targets[k], None, out[k + 1])
-                at = stop
-                if event is not None:
-                    self._hold(event)
-            made[k0:] = out[self._parts :: self._parts]
-            self._q = out[-1].copy()
+            targets, firm = self._references(begin - 1, end - 1)
+            made[k0:] = self._loop.run(targets, firm)[self._parts - 1 :: self._parts]
         self._done = end
         return made
 
-    def _events(self, begin: int, end: int) -> list[Event]:
-        """Take the events of the frames [begin, end), in their order."""
-        found = []
-        for steps in self._steps:
-            found += [event for event in steps.events if event.frame < end]
-            steps.events = [event for event in steps.events if event.frame >= end]
-        return sorted(found, key=lambda event: (event.frame, event.anchor is not None))
-
-    def _hold(self, event: Event) -> None:
-        """Hold or release a foot."""
-        over = event.over / self.fps
-        if event.anchor is None:
-            self._servo.release(event.foot, over=over)
-        else:
-            # A leg with fewer than six joints cannot reach every pose: its foot stays where it is.
-            anchor = event.anchor if self._reaches[event.foot] else None
-            self._servo.hold(event.foot, anchor, over=over)
-
     def _references(self, begin: int, end: int) -> tuple[Array, Array]:
-        """Return targets and velocities of all steps from frame `begin` to frame `end`."""
+        """Return targets of all steps from frame `begin` to frame `end`, and how feet are held."""
         a = begin - self._first
         count = end - begin
         index = np.clip(np.arange(a - 1, a + count + 2), 0, len(self._plan) - 1)
-        poses = self._plan[index]
-        stands = self._stands[index]
-        fine = between(poses, stands, self._feet, self._parts)
-        given: list[ArrayLike] = []
-        moved: list[ArrayLike] = []
-        for k, follow in enumerate(self.mapping.follows):
-            at, after = fine[:-1, k], fine[1:, k]
-            shift = (after[:, :3, 3] - at[:, :3, 3]) / self.dt
-            turn = turn_between(at[:, :3, :3], after[:, :3, :3]) / self.dt
-            given.append(follow.target(at))
-            moved.append(follow.velocity(shift, turn))
-        layout = self._servo._layout
-        targets = layout.targets([*given, self.robot.neutral()])
-        velocities = layout.velocities([*moved, None])
-        return np.ascontiguousarray(targets), np.ascontiguousarray(velocities)
+        targets = between(self._plan[index], self._stands[index], self._feet, self._parts)
+        firm = self._firm[index[1:-1]]
+        s = np.arange(1, self._parts + 1)[:, None] / self._parts
+        fine = firm[:-1, None] * (1 - s) + firm[1:, None] * s
+        # A foot is held from the first frame of its stance on, not before it is there.
+        fine = np.where(firm[:-1, None] < 1, np.minimum(fine, JUST_BELOW), fine)
+        return targets, fine.reshape(-1, 2)
 
     def _settle(self, poses: Array, stands: Mask) -> Array:
         """Return a configuration at the first targets, found from the neutral one."""
@@ -373,27 +298,14 @@ class Retargeter:
         q = robot.neutral()
         pelvis = [follow.frame for follow in self.mapping.follows].index(self.humanoid.pelvis)
         q = base_to(robot, q, self.humanoid.pelvis, poses[pelvis])
-        dt = 0.05
-        servo = Servo(
-            robot,
-            self._tasks(dt),
-            dt=dt,
-            step=DLS(Constant(1e-6)),
-            limits=Limits.for_robot(robot),
-            gain=min(GAIN, 1 / dt),
-            held=[PoseTask(leg.end) for leg in self.humanoid.legs],
+        loop = Following(
+            self.mapping, Limits.for_robot(robot), self._model, self._least, _SETTLING_STEP
         )
-        for k, foot in enumerate(self._feet):
-            servo.release(k, over=0.0)
-            if stands[k]:
-                servo.hold(k, poses[foot], over=1.0)
-        given = [
-            follow.target(goal) for follow, goal in zip(self.mapping.follows, poses, strict=True)
-        ]
-        target = (*given, robot.neutral())
-        for _ in range(_SETTLING):
-            q = servo(q, target=target)
-        return np.asarray(q, dtype=np.float64)
+        loop.start(q)
+        targets = np.broadcast_to(poses, (_SETTLING + 1, *poses.shape))
+        # Below 1: a foot that is not yet in its place shall not stand where it is.
+        firm = np.broadcast_to(0.9 * stands, (_SETTLING, 2))
+        return np.asarray(loop.run(targets, firm)[-1])
 
     def _forget(self, first: int) -> None:
         """Drop the frames before `first`."""
@@ -403,6 +315,7 @@ class Retargeter:
         self._past.append(self._stands[:drop])
         self._stands = self._stands[drop:]
         self._poses, self._plan = self._poses[drop:], self._plan[drop:]
+        self._firm = self._firm[drop:]
         self._raw, self._flags = self._raw[drop:], self._flags[drop:]
         assert self._points is not None
         self._points = self._points[drop:]

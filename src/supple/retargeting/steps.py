@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.motion.linearization import Array
 from supple.retargeting.contacts import Mask, Stance, blended
 from supple.retargeting.rotations import smooth
-
-Indices = NDArray[np.intp]
-
-
-class Event(NamedTuple):
-    """A foot begins to be held, or is released, after a frame.
-
-    Attributes:
-        frame: The frame.
-        foot: Index of the foot.
-        anchor: The pose (4, 4) at which it is held [m]; None to release it.
-        over: Number of frames that this takes.
-    """
-
-    frame: int
-    foot: int
-    anchor: Array | None
-    over: int
 
 
 class Steps:
@@ -39,12 +18,16 @@ class Steps:
 
     def __init__(self, stance: Stance, foot: int, blend: int, mean: int) -> None:
         self.stance, self.foot, self.blend, self.mean = stance, foot, blend, mean
-        self.events: list[Event] = []
         self._anchors: dict[int, Array] = {}  # by the first frame of a stance
         self._start, self._end = -1, -(10**9)  # of the last stance before the next block
 
-    def targets(self, flags: Mask, poses: Array, first: int, begin: int, end: int) -> Array:
-        """Return the targets (end - begin, 4, 4) of frames [begin, end).
+    def targets(
+        self, flags: Mask, poses: Array, first: int, begin: int, end: int
+    ) -> tuple[Array, Array]:
+        """Return the targets (end - begin, 4, 4) of frames [begin, end), and how firmly they hold.
+
+        The second result (end - begin,) is 1 while the foot stands, and falls to 0 where the target
+        follows the human alone.
 
         Args:
             flags: Whether the foot stands, from frame `first` on.
@@ -62,8 +45,6 @@ class Steps:
             self._anchor(int(s), now[s - begin :], poses[s - first :])
         k = np.arange(begin, end)
         stands = now[: end - begin]
-        ends = begin + np.flatnonzero(before & ~now) - 1  # the last frames of stances
-        self._add_events(starts, ends, begin, end)
         last = np.full(len(k), self._start)
         inner = starts[starts < end]
         last[inner - begin] = inner
@@ -88,24 +69,7 @@ class Steps:
         made = np.where(stands[:, None, None], pairs[0], lifted)
         self._start, self._end = int(last[-1]), int(ended[-1])
         self._anchors = {s: a for s, a in self._anchors.items() if s >= self._start}
-        return np.asarray(made)
-
-    def _add_events(self, starts: Indices, ends: Indices, begin: int, end: int) -> None:
-        """Add the events of frames [begin, end): held at the first frame of a stance, and free
-        half-way between two stances at the latest.
-        """
-        quick = self.blend // 2
-        for s in starts[starts < end + self.blend].tolist():
-            ended = max([self._end, *ends[ends < s].tolist()])
-            frame = max(s - quick, ended + (s - ended) // 2, 0)
-            if begin <= frame < end:
-                self.events.append(
-                    Event(frame, self.foot, self._anchors[s], max(s - frame - 2, min(s - frame, 1)))
-                )
-        for e in ends[(ends >= begin) & (ends < end)].tolist() if len(ends) else []:
-            following = starts[starts > e].tolist()
-            half = (following[0] - e) // 2 if following else quick
-            self.events.append(Event(e, self.foot, None, min(quick, half)))
+        return np.asarray(made), np.maximum(shares[0], shares[1])
 
     def _anchor(self, start: int, flags: Mask, poses: Array) -> None:
         """Store the standing pose of the stance that begins at a frame."""

@@ -1,0 +1,190 @@
+// Motions that follow the poses of many frames, for `supple.retargeting`.
+#define NO_IMPORT_ARRAY
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "bindings/collision.hpp"
+#include "bindings/module.hpp"
+#include "kernels/following.hpp"
+
+#include "isa_list.hpp"
+
+namespace supple {
+
+#define SUPPLE_X(name) extern const FollowingKernel SUPPLE_FOLLOWING_KERNEL(name);
+SUPPLE_ISA_LIST(SUPPLE_X)
+#undef SUPPLE_X
+
+namespace {
+
+using namespace nb::literals;
+
+const FollowingKernel& kernel() {
+#define SUPPLE_X(name) \
+  if (!std::strcmp(isa().isa, #name)) return SUPPLE_FOLLOWING_KERNEL(name);
+  SUPPLE_ISA_LIST(SUPPLE_X)
+#undef SUPPLE_X
+  throw std::logic_error("the instruction set in use has no such kernel");
+}
+
+// Returns the data of a C-contiguous array of float64 with `count` entries.
+const double* numbers_in(nb::handle given, std::ptrdiff_t count, const char* name) {
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
+      !PyArray_ISCARRAY_RO(array) || PyArray_SIZE(array) != count) {
+    const std::string message = std::string(name) +
+                                " must be a C-contiguous array of float64 with " +
+                                std::to_string(count) + " entries";
+    throw nb::value_error(message.c_str());
+  }
+  return static_cast<const double*>(PyArray_DATA(array));
+}
+
+// A motion; it keeps its state between calls.
+class PyFollowing {
+ public:
+  PyFollowing(const PyChain& chain, nb::object collision, const LimitsSpec& limits,
+              const std::vector<double>& position, const std::vector<double>& rotation,
+              const std::vector<double>& gain, const Ints& foot, nb::handle rest,
+              const Doubles& posture, double dt, double posture_gain, double smooth, double hold,
+              double touch, const Doubles& contact)
+      : layout_(chain.layout()), chain_(chain.owned<double>()), collision_(std::move(collision)) {
+    const int n = layout_.nv(), count = int(chain_.frames.size());
+    check_length("position", count, position.size());
+    check_length("rotation", count, rotation.size());
+    check_length("gain", count, gain.size());
+    check_length("foot", count, foot.size());
+    check_length("posture", n, posture.size());
+    check_length("contact", 8, contact.size());
+    check_positive("dt", dt);
+    check_at_least("the number of frames", 1, count);
+    check_index("the number of frames", 0, most_followed + 1, count);
+    limits_ = limits.in_kernel<double>(n);
+    posture_.assign(posture.begin(), posture.end());
+    rest_.resize(n);
+    const Configurations neutral(rest, layout_, "rest");
+    std::copy_n(neutral.data<double>(), n, rest_.data());
+    int rows = 0, feet = 0;
+    for (int k = 0; k < count; ++k) {
+      follow_.push_back({k, position[k], rotation[k], gain[k], foot[k]});
+      rows += 3 * (position[k] > 0) + 3 * (rotation[k] > 0);
+      feet = std::max(feet, foot[k] + 1);
+    }
+    const CollisionModel<double>* model = nullptr;
+    if (!collision_.is_none()) {
+      if (!nb::isinstance<PyCollisionModel>(collision_))
+        throw nb::type_error("collision must be a CollisionModel or None");
+      model = &nb::inst_ptr<PyCollisionModel>(collision_)->view();
+      check_length("the collision model's coordinates", n, model->chain.nv);
+      is_foot_.assign(model->moving, 0);
+      for (int b = 0; b < model->moving; ++b) {
+        const int joint = model->chain.frame[model->body[b].frame].joint;
+        for (int k = 0; k < count; ++k) {
+          // The joint that moves a foot last has the same coordinate in both chains.
+          const int own = chain_.frames[k].joint;
+          if (foot[k] >= 0 && own >= 0 &&
+              chain_.joints[own].v_index == model->chain.joint[joint].v_index) {
+            is_foot_[b] = 1;
+          }
+        }
+      }
+    }
+    of_ = {.chain = chain_.view(),
+           .follows = count,
+           .rows = rows,
+           .feet = feet,
+           .follow = follow_.data(),
+           .limit = limits_.data(),
+           .rest = rest_.data(),
+           .posture = posture_.data(),
+           .dt = dt,
+           .gain = posture_gain,
+           .smooth = smooth,
+           .hold = hold,
+           .touch = touch,
+           .contacts = {.model = model,
+                        .distance = contact[0],
+                        .near = contact[1],
+                        .reach = contact[2],
+                        .approach = contact[3],
+                        .out = contact[4],
+                        .fastest = contact[5],
+                        .weight = contact[6],
+                        .sudden = contact[7],
+                        .is_foot = is_foot_.data()}};
+    state_.assign(4 * n + 13 * feet, 0.0);
+    double* const at = state_.data();
+    now_ = {at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 4 * n + 12 * feet};
+    memory_ = std::make_unique<Scratch>(kernel().scratch(of_) * sizeof(double));
+    kernel().prepare(of_, static_cast<double*>(memory_->get()));
+  }
+
+  // Begins a motion at rest at q (nq,).
+  void start(nb::handle q) {
+    const Configurations at(q, layout_, "q");
+    if (at.leading() != 0 || !at.is_double())
+      raise_input_error("raise_batch", q, "q", layout_.nq());
+    std::fill(state_.begin(), state_.end(), 0.0);
+    std::copy_n(at.data<double>(), layout_.nv(), now_.q);
+    last_.assign(layout_.nq(), 0.0);
+    layout_.from_kernel(now_.q, last_.data());
+  }
+
+  // Runs steps between targets (k + 1, follows, 12), with hold (k, feet); returns the
+  // configurations (k, nq) after them.
+  nb::object run(nb::handle target, nb::handle hold) {
+    auto* const array = reinterpret_cast<PyArrayObject*>(target.ptr());
+    const std::ptrdiff_t rows =
+        PyArray_CheckExact(target.ptr()) && PyArray_NDIM(array) ? PyArray_DIM(array, 0) : 0;
+    const int count = int(std::max<std::ptrdiff_t>(rows - 1, 0)), n = layout_.nv();
+    const double* const targets = numbers_in(target, rows * 12 * of_.follows, "target");
+    const double* const holds = numbers_in(hold, count * of_.feet, "hold");
+    if (last_.empty()) throw nb::value_error("a motion must be started");
+    const npy_intp shape[] = {count, layout_.nq()};
+    nb::object made = new_array(NPY_DOUBLE, 2, shape);
+    Doubles q(std::size_t(count) * n);
+    kernel().run(of_, now_, count, targets, holds, q.data(), static_cast<double*>(memory_->get()));
+    double* const to = data_of<double>(made);
+    for (int k = 0; k < count; ++k) {
+      double* const own = to + std::size_t(k) * layout_.nq();
+      layout_.from_kernel(q.data() + std::size_t(k) * n, own,
+                          static_cast<const double*>(last_.data()));
+      std::copy_n(own, layout_.nq(), last_.data());
+    }
+    return made;
+  }
+
+ private:
+  Layout layout_;
+  OwnedChain<double> chain_;
+  nb::object collision_;
+  std::vector<JointLimit<double>> limits_;
+  std::vector<Followed<double>> follow_;
+  Ints is_foot_;
+  Doubles posture_, rest_, state_, last_;
+  Following<double> of_;
+  FollowState<double> now_;
+  std::unique_ptr<Scratch> memory_;
+};
+
+}  // namespace
+
+void bind_following(nb::module_& m) {
+  nb::class_<PyFollowing>(m, "Following", "A motion that follows the poses of many frames.")
+      .def(nb::init<const PyChain&, nb::object, const LimitsSpec&, const std::vector<double>&,
+                    const std::vector<double>&, const std::vector<double>&, const Ints&, nb::handle,
+                    const Doubles&, double, double, double, double, double, const Doubles&>(),
+           nb::kw_only(), "chain"_a, "collision"_a.none(), "limits"_a, "position"_a, "rotation"_a,
+           "gain"_a, "foot"_a, "rest"_a, "posture"_a, "dt"_a, "posture_gain"_a, "smooth"_a,
+           "hold"_a, "touch"_a, "contact"_a)
+      .def("start", &PyFollowing::start, "q"_a)
+      .def("run", &PyFollowing::run, "target"_a, "hold"_a,
+           nb::sig("def run(self, target: numpy.typing.NDArray[numpy.float64], hold: "
+                   "numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]"));
+}
+
+}  // namespace supple

@@ -1,0 +1,108 @@
+"""The motion of a robot that follows targets: the kernel's loop, and what it keeps apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple import _core
+from supple.kinematics.frames import ancestors
+from supple.motion.limits import Limits, limits_spec
+from supple.motion.linearization import Array
+from supple.retargeting.mapping import Mapping
+
+POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
+SMOOTH = 0.1  # weight of the change of the velocities
+HOLD = 2000.0  # factor of the weights of a foot that stands
+LANDING = 0.5  # exponent of this factor for a foot that is about to stand, or has just stood
+TOUCH = 5e-5  # error above which a foot stands where it is, not where it should [m or rad]
+# Rows of pairs: what they keep beyond the clearance [m], where they begin [m], the shares of a
+# distance that one step of 1/120 s may take and should gain, the largest speed apart [m/s], and
+# their weight [1/m].
+SPARE, NEAR, REACH, APPROACH, OUT, APART, CONTACT = 5e-4, 0.03, 0.15, 0.15, 0.3, 1.0, 60.0
+SUDDEN = 0.01  # change of a displacement in such a step for which rows are prepared [m]
+
+
+class Following:
+    """A loop of the kernel: one step for each target, from rest.
+
+    Attributes:
+        dt: Length of a step [s].
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        limits: Limits,
+        model: _core.CollisionModel | None,
+        clearance: float,
+        dt: float,
+    ) -> None:
+        """Prepare a loop.
+
+        Args:
+            mapping: The frames that follow.
+            limits: Limits of the joints.
+            model: Distances to keep; None for none.
+            clearance: Distance that all pairs should keep [m].
+            dt: Length of a step [s].
+        """
+        humanoid = mapping.humanoid
+        robot, length = humanoid.robot, sum(humanoid.length(humanoid.legs[0]))
+        feet = [leg.end for leg in humanoid.legs]
+        share = min(1.0, GAIN * dt)
+        posture = np.full(robot.dof, POSTURE)
+        for first in robot._balls:
+            posture[first - 3 : first + 3] = 0.0
+        frames = tuple(follow.frame for follow in mapping.follows)
+        # A leg with fewer than six joints cannot reach every pose: its foot stays where it is.
+        above = len(ancestors(robot, humanoid.pelvis))
+        reaches = all(len(ancestors(robot, foot)) - above >= 6 for foot in feet)
+        part = 120 * dt
+        self.dt = dt
+        self._kernel = _core.Following(
+            chain=robot._chain(frames),
+            collision=model,
+            limits=limits_spec(limits, np.inf),
+            position=[follow.position / length for follow in mapping.follows],
+            rotation=[follow.rotation for follow in mapping.follows],
+            gain=[share] * len(frames),
+            foot=[feet.index(frame) if frame in feet else -1 for frame in frames],
+            rest=robot.neutral(),
+            posture=posture.tolist(),
+            dt=dt,
+            posture_gain=share,
+            smooth=SMOOTH,
+            hold=HOLD,
+            touch=TOUCH if reaches else 0.0,
+            contact=[
+                clearance + SPARE,
+                NEAR,
+                REACH,
+                1 - (1 - APPROACH) ** part,
+                1 - (1 - OUT) ** part,
+                APART * dt,
+                CONTACT,
+                SUDDEN * part,
+            ],
+        )
+
+    def start(self, q: Array) -> None:
+        """Begin at rest at a configuration."""
+        self._kernel.start(q)
+
+    def run(self, poses: Array, firm: Array) -> Array:
+        """Return the configurations (k, nq) after the steps between targets.
+
+        Args:
+            poses: Target of each frame at the ends of all steps (k + 1, frames, 4, 4).
+            firm: How firmly each foot is held at the end of each step (k, 2), from 0 to 1.
+        """
+        target = np.concatenate(
+            [poses[..., :3, :3].reshape(*poses.shape[:2], 9), poses[..., :3, 3]], axis=-1
+        )
+        return np.asarray(self._kernel.run(np.ascontiguousarray(target), _factors(firm)))
+
+
+def _factors(firm: Array) -> Array:
+    """Return the factors of the feet's weights."""
+    return np.where(firm >= 1, HOLD, HOLD ** (LANDING * firm))

@@ -1,0 +1,81 @@
+"""The shapes of a robot, of a world and of the ground z = 0, and their distances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple import _core
+from supple.collision import HalfSpace
+from supple.collision.model import CollisionModel, check_world, new_model
+from supple.collision.pairs import unchecked_pairs
+from supple.collision.parts import frozen_shapes, robot_parts
+from supple.collision.world import World
+from supple.errors import DescriptionError, InputError
+from supple.kinematics import Robot
+from supple.motion.linearization import Array
+
+_GROUND = "ground"
+
+
+def kept_apart(robot: Robot, world: World | None) -> _core.CollisionModel | None:
+    """Return the distances that a motion keeps; None if no link has a shape.
+
+    Pairs of links that no sample of configurations brings together are left out.
+
+    Raises:
+        InputError: A shape of the robot cannot be read.
+    """
+    made = _model(robot, world, never=True)
+    return None if made is None else made.kernel
+
+
+def link_depths(robot: Robot, world: World | None, q: Array, *, others: bool) -> Array | None:
+    """Return the largest depth (T,) of a link in the world, or in other links; None without shapes.
+
+    Args:
+        robot: The robot.
+        world: Obstacles, besides the ground.
+        q: Configurations (T, nq).
+        others: Whether pairs of links count, instead of those with the world.
+    """
+    model = _model(robot, world, never=False)
+    if model is None:
+        return None
+    obstacles = len(world.obstacles) if world is not None else 0
+    count = len(model.parts.owner) - obstacles - 1  # the ground is the last one
+    of_links = (model.pairs < count).all(axis=1)
+    chosen = of_links if others else ~of_links
+    if not chosen.any():
+        return np.zeros(len(q))
+    shapes = robot.shapes if world is None or world.links is None else world.links
+    attached = {} if world is None else world.attached
+    chain, _ = robot_parts(robot, frozen_shapes(shapes), frozen_shapes(attached))
+    assert chain is not None
+    kernel = model.parts.kernel(chain, model.pairs[chosen], model.allowed[chosen])
+    return np.array([max(0.0, -kernel.min_distance(each, 0.0)[0]) for each in q])
+
+
+def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel | None:
+    """Return a robot in a world with the ground, with or without pairs that never meet."""
+    given = World() if world is None else check_world(world)
+    shapes = robot.shapes if given.links is None else given.links
+    if not any(shapes.values()) and not given.attached:
+        return None
+    name = _GROUND
+    while name in given.obstacles or name in robot.description.links:
+        name += "_"
+    try:
+        unchecked = given.unchecked
+        if unchecked == "auto" and never:
+            every = unchecked_pairs(robot, dict(shapes), never=True)
+            unchecked = tuple((one, other) for one, other, _ in every)
+        made = World(
+            {**given.obstacles, name: HalfSpace()},
+            attached=given.attached,
+            links=given.links,
+            unchecked=unchecked,
+            close=given.close,
+        )
+        return new_model(robot, made)
+    except DescriptionError as error:
+        raise InputError(f"{error}; clearance=None needs no shapes") from error
