@@ -39,7 +39,8 @@ SUPPLE_INLINE void factor_multipliers(M K, L* N) {
 // Replaces y (k) by N⁻¹ y.
 template <class L, class M>
 SUPPLE_INLINE void solve_multipliers(M K, const L* N, L* y) {
-  SUPPLE_EACH(i, K) {
+  SUPPLE_EACH(i, most_multipliers) {
+    if (i >= K) break;  // K is at most most_multipliers, which a compiler cannot know
     SUPPLE_EACH(c, i) y[i] = fma(-N[i * (i + 1) / 2 + c], y[c], y[i]);
     y[i] = y[i] * N[i * (i + 1) / 2 + i];
   }
