@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -64,6 +64,11 @@ def problems() -> Iterator[Problem]:
         yield Problem("G1, four frames", sp.urdf(G1), ENDS)
 
 
+def options(gate: tuple[float, float]) -> request.SearchOptions:
+    """Return the options of a `Solver` with these tolerances [m, rad]."""
+    return request.SearchOptions(*gate, max_seeds=0)
+
+
 class Stopwatch:
     """A stopwatch for the device time [ms] between two events on a stream."""
 
@@ -105,7 +110,7 @@ def device_time(
         {name: len(targets) * size for name, size in each.items()}, work
     )
     gpu.upload(at["target"], targets, stream)
-    bounds, watch = request.SearchOptions(*gate, 256), Stopwatch(stream)
+    bounds, watch = options(gate), Stopwatch(stream)
     batches = [
         {name: at[name] + i * size for name, size in each.items()} | {"q0": 0}
         for i in range(0, len(targets), count)
@@ -151,7 +156,8 @@ import supple as sp
 from supple.ik.gpu import position
 path = sys.argv[1]
 robot = sp.urdf(path) if path.endswith(".urdf") else sp.load(path)
-frames = sys.argv[2:]
+frame, *more = sys.argv[2:]
+frames = [frame, *more] if more else frame
 target = robot.fk(robot.random(seed=0), frames)
 start = time.perf_counter()
 position.open_device(0)
@@ -267,28 +273,22 @@ def main() -> None:
     gate = GATES["1e-4 m, 1e-3 rad"]
     called = calls()
     some = [problem for problem in problems() if problem.name not in ARMS[1:]]
+    copied = end_to_end(1_000_000)
     strategies = [crossover(problem, gate) for problem in some]
-    first = [first_calls(problem) for problem in some]
     version = runtime.check(runtime.driver().cuDriverGetVersion())
-    text = "\n".join(
-        [
+
+    def page(first: Iterable[str]) -> str:
+        parts = [
             "# Position inverse kinematics on a GPU",
             "",
             f"{device}. A million Panda targets from NumPy to NumPy, with both copies: "
-            f"{end_to_end(1_000_000):.2f} s. The bound is what the chip's arithmetic allows "
+            f"{copied:.2f} s. The bound is what the chip's arithmetic allows "
             "(bench/gpu_bound.py): the operations of the iterations that answers took, in floats, "
             "one measurement in double, or the longest row of operations that wait for each other.",
             "",
             *lines,
             "",
             *called,
-            "First calls, each in a new process, from the robot to the answer; the driver's own "
-            "start (`cuInit` and a context) is apart, and so is all of the process:",
-            "",
-            "| robot | nothing compiled | code on disk | the driver's start | whole process |",
-            "|---|---:|---:|---:|---:|",
-            *first,
-            "",
             f"The two strategies, at {next(iter(GATES))}; up to {position.FEW:,} targets get a "
             f"warp each, for tasks with more than six rows up to {position.FEW_LARGE:,}:",
             "",
@@ -296,11 +296,24 @@ def main() -> None:
             "|---|---:|---:|---:|",
             *strategies,
             "",
+            *first,
             f"CUDA driver {version}. "
             + measure.provenance(["numpy", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"]),
             "",
         ]
-    )
+        return "\n".join(parts)
+
+    measure.write("gpu", page([]))  # in case a process of `first_calls` fails
+    first = [
+        "First calls, each in a new process, from the robot to the answer; the driver's own start "
+        "(`cuInit` and a context) is apart, and so is all of the process:",
+        "",
+        "| robot | nothing compiled | code on disk | the driver's start | whole process |",
+        "|---|---:|---:|---:|---:|",
+        *(first_calls(problem) for problem in some),
+        "",
+    ]
+    text = page(first)
     print(text)
     print("written:", measure.write("gpu", text))
 

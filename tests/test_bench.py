@@ -214,3 +214,28 @@ def test_the_index_of_the_benchmarks_lists_every_program_and_result() -> None:
     results = {path.name.partition(".")[0] for path in (BENCH / "results").glob("*.md")}
     cells = [row.split("|")[-2] for row in index.splitlines() if row.count("|") == 4]
     assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == results
+
+
+def test_the_gpu_benchmark_has_the_options_of_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It searches as long as a solver does for targets that few seeds reach."""
+    monkeypatch.syspath_prepend(BENCH)
+    import gpu
+    import supple as sp
+
+    seeds = sp.Solver(sp.load("planar3"))._settings.max_seeds
+    for gate in gpu.GATES.values():
+        assert gpu.options(gate).max_seeds == seeds
+
+
+@pytest.mark.parametrize("names", [("panda", "panda_hand_tcp"), ("double_y", "E0", "E1")])
+def test_the_first_call_of_the_gpu_benchmark_runs_without_a_gpu(
+    names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    import gpu
+
+    program = gpu.FRESH.replace("position.open_device(0)", "").replace('"cuda"', '"cpu"')
+    command = [sys.executable, "-c", program, *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 2

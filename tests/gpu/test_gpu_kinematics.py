@@ -157,23 +157,3 @@ def test_wrong_tensors_raise_an_error(torch: ModuleType) -> None:
     for call in (robot.singular_values, robot.manipulability):
         with pytest.raises(InputError, match="memory of a device, cuda:0"):
             call(q)
-
-
-@pytest.mark.parametrize("kind", ["torch", "cupy"])
-def test_a_linearization_of_arrays_in_gpu_memory_has_arrays_of_numpy(
-    request: pytest.FixtureRequest, kind: str
-) -> None:
-    library = request.getfixturevalue(kind)
-    robot = supple.load("panda")
-    q = robot.random(20, seed=9)
-    T = robot.fk(robot.random(20, seed=10))
-
-    def there(array: Array) -> Any:
-        return (
-            library.as_tensor(array, device="cuda") if kind == "torch" else library.asarray(array)
-        )
-
-    found = supple.linearize(robot, robot.tips[0], there(q), there(T))
-    same = supple.linearize(robot, robot.tips[0], q, T)
-    np.testing.assert_array_equal(found.J, same.J)
-    np.testing.assert_array_equal(found.e, same.e)

@@ -15,10 +15,11 @@ SMOOTH = 0.1  # weight of the change of the velocities
 HOLD = 2000.0  # factor of the weights of a foot that stands
 LANDING = 0.5  # exponent of this factor for a foot that is about to stand, or has just stood
 TOUCH = 5e-5  # error above which a foot stands where it is, not where it should [m or rad]
-# Rows of pairs: what they keep beyond the clearance [m], where they begin [m], the shares of a
-# distance that one step of 1/120 s may take and should gain, the largest speed apart [m/s], and
-# their weight [1/m].
-SPARE, NEAR, REACH, APPROACH, OUT, APART, CONTACT = 5e-4, 0.03, 0.15, 0.15, 0.3, 1.0, 60.0
+# Rows of pairs: where they begin, between parts at rest and fast ones [m], what they keep beyond
+# the clearance [m], the shares of a distance that one step of 1/120 s may take and should gain, the
+# largest speed apart [m/s], and their weight [1/m].
+NEAR = 0.03
+REACH, SPARE, APPROACH, OUT, APART, CONTACT = 0.15, 5e-4, 0.15, 0.3, 1.0, 60.0
 SUDDEN = 0.01  # change of a displacement in such a step for which rows are prepared [m]
 
 
