@@ -23,7 +23,8 @@ from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.motion.limits import Limits, limits_spec
 from supple.redundancy.priority import Augmented
-from supple.steps.step import DLS, Step, kernel_of
+from supple.steps.basic import DLS
+from supple.steps.step import Step, kernel_of
 from supple.tasks import TaskLike
 from supple.tasks.inputs import per_task, task_name
 from supple.tasks.layout import CompiledTasks, compile_selected
