@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,10 @@ Mask = NDArray[np.bool_]
 SLOW, FAST = 0.25, 0.45
 FLAT = 0.5  # largest tilt of the sole of a foot that stands; a kneeling one does not [rad]
 NEAR = 0.12  # largest height of a standing foot's lowest point above a surface [m]
-# In lengths of the robot's legs: least height of the sole of a foot that does not stand, and the
-# distance of a surface on which a standing foot is put.
-CLEAR, SNAP = 0.03, 0.1
+# In lengths of the robot's legs: least distance of the sole of a foot that does not stand from the
+# ground and from boxes, and the distance of a surface on which a standing foot is put.
+CLEAR, SNAP = 0.05, 0.1
+ROUNDS = 2  # of moving a foot out of the boxes, which may stand side by side
 
 
 def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask) -> Mask:
@@ -75,8 +77,14 @@ class Stance:
     def anchor(self, foot: int, pose: Array) -> Array:
         """Return the standing pose (4, 4) of a foot next to a pose: flat, its sole on a surface.
 
-        Without a surface near it the sole keeps its height.
+        Without a surface near it the sole keeps its height. A foot in a wall stands in front of it.
         """
+        made = self._level(foot, pose)
+        made[:3, 3] += self.terrain.way_out(self._points(foot, made[None]), np.zeros(1))[0]
+        return self._level(foot, made)
+
+    def _level(self, foot: int, pose: Array) -> Array:
+        """Return a pose (4, 4) of a foot turned flat, and raised or lowered to a surface."""
         at = self.humanoid.at[self.humanoid.legs[foot].end][:3, :3]
         sole = self.humanoid.soles[foot]
         points = sole @ pose[:3, :3].T + pose[:3, 3]
@@ -98,21 +106,37 @@ class Stance:
             made[2, 3] += (n @ (surface - pose[:3, 3]) - lowest) / n[2]
         return made
 
-    def lift(self, foot: int, poses: Array, free: Array) -> Array:
-        """Return poses (k, 4, 4) of a foot raised such that its sole is above the terrain.
+    def clear(self, foot: int, poses: Array, free: Array) -> Array:
+        """Return poses (k, 4, 4) of a foot moved out of the boxes and raised above the ground.
 
         Args:
             foot: Index of the foot.
             poses: Poses of the foot (k, 4, 4).
-            free: Share of the full height at each pose (k,): 0 for a standing foot, 1 in mid-swing.
+            free: Share of the full distance at each pose (k,): 0 for a standing foot, 1 in
+                mid-swing.
         """
         some = free > 0
-        turned = poses[some, :3, :3] @ self.humanoid.soles[foot].T
-        points = turned.swapaxes(1, 2) + poses[some, None, :3, 3]
-        above = (points[..., 2] - self.terrain.height(points)).min(axis=1, initial=np.inf)
-        raised = poses.copy()
-        raised[some, 2, 3] += np.maximum(0.0, CLEAR * self.length * free[some] - above)
-        return raised
+        distance = CLEAR * self.length * free[some]
+        moved = poses.copy()
+        for _ in range(ROUNDS):
+            points = self._points(foot, moved[some])
+            away = self.terrain.way_out(points, distance)
+            away[:, 2] += self.terrain.rise(points + away[:, None], distance)
+            moved[some, :3, 3] += away
+        return moved
+
+    @cached_property
+    def _soles(self) -> tuple[Array, ...]:
+        """Points of each sole, and those midway between two of them (n, 3) [m]."""
+        return tuple(
+            (0.5 * (sole[:, None] + sole))[np.triu_indices(len(sole))]
+            for sole in self.humanoid.soles
+        )
+
+    def _points(self, foot: int, poses: Array) -> Array:
+        """Return the points of a sole at poses (k, 4, 4) of the foot: (k, n, 3) [m]."""
+        turned = poses[:, :3, :3] @ self._soles[foot].T
+        return np.asarray(turned.swapaxes(1, 2) + poses[:, None, :3, 3])
 
 
 def blended(poses: Array, anchors: tuple[Array, Array], shares: tuple[Array, Array]) -> Array:

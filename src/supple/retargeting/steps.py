@@ -65,8 +65,8 @@ class Steps:
             np.where(stands, alone, share) for alone, share in zip((1.0, 0.0), shares, strict=True)
         ]
         made = blended(own, (pairs[0], pairs[1]), (shares[0], shares[1]))
-        lifted = self.stance.lift(self.foot, made, 1 - shares[0] - shares[1])
-        made = np.where(stands[:, None, None], pairs[0], lifted)
+        cleared = self.stance.clear(self.foot, made, 1 - shares[0] - shares[1])
+        made = np.where(stands[:, None, None], pairs[0], cleared)
         self._start, self._end = int(last[-1]), int(ended[-1])
         self._anchors = {s: a for s, a in self._anchors.items() if s >= self._start}
         return np.asarray(made), np.maximum(shares[0], shares[1])

@@ -8,9 +8,11 @@ import numpy as np
 
 from supple.collision import Box, HalfSpace
 from supple.collision.world import World
-from supple.motion.linearization import Array
+from supple.motion.linearization import TINY, Array
 
 INSIDE = 0.05  # a point that is deeper below a surface is beside it [m]
+LONGER = 3.0  # ways out of a box up to this factor longer than the shortest one have a share
+_DOWN = -0.5  # nothing leaves a box through faces whose normals have a smaller vertical part
 _VERTICAL = 1e-6  # a face whose normal has a smaller vertical part is a wall
 
 
@@ -45,14 +47,12 @@ class Terrain:
 
         The height is -inf where a surface does not extend to. Normals are (s, ..., 3).
         """
-        heights, normals = [], []
-        for T in self.planes:
-            n = T[:3, 2]
-            if n[2] < _VERTICAL:
-                continue
-            away = (at[..., :2] - T[:2, 3]) @ n[:2]
-            heights.append(T[2, 3] - away / n[2])
-            normals.append(np.broadcast_to(n, (*at.shape[:-1], 3)))
+        heights = list(self._of_planes(at))
+        normals = [
+            np.broadcast_to(T[:3, 2], (*at.shape[:-1], 3))
+            for T in self.planes
+            if T[2, 2] >= _VERTICAL
+        ]
         for T, half in self.boxes:
             R = T[:3, :3]
             level = np.zeros((*at.shape[:-1], 3))
@@ -67,6 +67,16 @@ class Terrain:
             normals.append(side[axis][..., None] * R.T[axis])
         return np.stack(heights), np.stack(normals)
 
+    def _of_planes(self, at: Array) -> Array:
+        """Return the heights (p, ...) of all planes that are no walls, at points (..., 2 or 3)."""
+        return np.stack(
+            [
+                T[2, 3] - (at[..., :2] - T[:2, 3]) @ T[:2, 2] / T[2, 2]
+                for T in self.planes
+                if T[2, 2] >= _VERTICAL
+            ]
+        )
+
     def height(self, at: Array) -> Array:
         """Return the height (...) of the highest surface at or below points (..., 3) [m].
 
@@ -79,3 +89,46 @@ class Terrain:
                 np.isfinite(below), below, found.min(axis=0, initial=0.0, where=np.isfinite(found))
             )
         )
+
+    def rise(self, points: Array, clear: Array) -> Array:
+        """Return how far bodies must rise to be clear of the planes (k,) [m].
+
+        Args:
+            points: Points of each body (k, n, 3) [m].
+            clear: Least height of each body above the planes (k,) [m].
+        """
+        above = points[..., 2] - self._of_planes(points).max(axis=0)
+        return np.asarray(np.maximum(0.0, clear - above.min(axis=1, initial=np.inf)))
+
+    def way_out(self, points: Array, margin: Array) -> Array:
+        """Return displacements (k, 3) that take bodies out of the boxes [m].
+
+        A body leaves a box through the face to which the way is shortest. Where ways to other faces
+        are less than three times as long, as at an upper edge, it takes a share of these as well:
+        it passes the edge at a distance and does not jump from one way to the other.
+
+        Args:
+            points: Points of each body (k, n, 3) [m].
+            margin: Distance to the upper faces and the sides (k,) [m].
+        """
+        made = np.zeros((len(points), 3))
+        if not len(points):
+            return made
+        middle = points.mean(axis=1)
+        reach = np.sqrt(((points - middle[:, None]) ** 2).sum(axis=-1).max(axis=1)) + margin
+        for T, half in self.boxes:
+            away = np.abs((middle + made - T[:3, 3]) @ T[:3, :3]) - half
+            near = np.flatnonzero((away < reach[:, None]).all(axis=1))
+            if not len(near):
+                continue
+            own = (points[near] + made[near, None] - T[:3, 3]) @ T[:3, :3]
+            normals = np.concatenate([T[:3, :3].T, -T[:3, :3].T])
+            exits = normals[:, 2] > _DOWN
+            room = half + margin[near, None, None]
+            ways = np.concatenate([room - own, room + own], axis=-1)
+            inside = (ways > 0).all(axis=-1, keepdims=True)
+            way = np.where(inside, ways, 0.0).max(axis=1)[:, exits]
+            least = way.min(axis=1, keepdims=True)
+            share = np.clip((LONGER - way / np.maximum(least, TINY)) / (LONGER - 1), 0, 1)
+            made[near] += ((share * way)[..., None] * normals[exits]).sum(axis=1)
+        return made

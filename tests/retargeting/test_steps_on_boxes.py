@@ -1,0 +1,81 @@
+"""Laws of `retarget` on the way up and down boxes: feet keep out of their edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple as sp
+from humanoids import humanoid
+from sizes import nightly
+from supple.collision import Box
+from supple.motion.linearization import Array
+from supple.retargeting import HumanMotion, Humanoid, PointMapping, Retargeter, walking
+
+SEEDS = range(nightly(20, 2))
+AHEAD = 0.04  # of an ankle to the middle of its foot [m]
+
+
+def stairs(seed: int, robot: sp.Robot) -> tuple[HumanMotion, PointMapping, sp.World]:
+    """Return a walk up and down random boxes that lie across its way, and the boxes."""
+    rng = np.random.default_rng(seed)
+    human = walking(3.0, fps=100, seed=seed)
+    mapping = PointMapping.guess(robot, human)
+    assert human.contacts is not None
+    points = dict(zip(human.names, human.positions.swapaxes(0, 1), strict=True))
+    way = (points["pelvis"][-1] - points["pelvis"][0]) * [1, 1, 0]
+    ahead = way / np.linalg.norm(way)
+    ankles = [points[f"{side}_ankle"] @ ahead for side in ("left", "right")]
+    # Edges lie between the places of the feet, not below them.
+    places = np.unique(
+        np.concatenate(
+            [at[stands] for at, stands in zip(ankles, human.contacts.T, strict=True)]
+        ).round(6)
+    )
+    middles = AHEAD + 0.5 * (places[:-1] + places[1:])
+    edges = middles + rng.uniform(-0.03, 0.03, len(middles))
+    tops = rng.uniform(0.05, 0.18, len(edges) - 1) * (np.arange(len(edges) - 1) != 2)
+    heights = np.concatenate([[0.0], tops, [0.0]])
+    raised = human.positions.copy()
+    frames = np.arange(len(human))
+    lifts: list[Array] = []
+    for k, _side in enumerate(("left", "right")):
+        stands = np.flatnonzero(human.contacts[:, k])
+        under = heights[np.searchsorted(edges, ankles[k][stands] + AHEAD)]
+        lifts.append(np.interp(frames, stands, under))
+    both = np.pad(np.mean(lifts, axis=0), 20, mode="edge")
+    body = np.convolve(both, np.full(41, 1 / 41), "valid")
+    for j, name in enumerate(human.names):
+        foot = name.endswith(("ankle", "toe"))
+        raised[:, j, 2] += lifts[name.startswith("right")] if foot else body
+    T = np.eye(4)
+    T[:3, :3] = np.stack([ahead, np.cross([0, 0, 1.0], ahead), [0, 0, 1.0]], axis=1)
+    boxes = {}
+    for k in map(int, np.flatnonzero(tops)):
+        T[:3, 3] = 0.5 * (edges[k] + edges[k + 1]) * ahead + [0, 0, 0.5 * tops[k]]
+        pose = T.copy()
+        pose[:3, 3] *= mapping.scale
+        boxes[f"box{k}"] = Box(
+            mapping.scale * np.array([edges[k + 1] - edges[k], 3, tops[k]]), pose
+        )
+    motion = HumanMotion(human.names, raised, human.fps, contacts=human.contacts)
+    return motion, mapping, sp.World(boxes)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_feet_keep_out_of_the_edges_of_boxes(seed: int) -> None:
+    motion, mapping, world = stairs(seed, Humanoid.of(humanoid()).robot)
+    found = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
+    assert found.penetration.max() < 0.015
+    assert (found.penetration > 1e-3).mean() < 0.02
+    assert found.slide.max() < 1e-4
+
+
+def test_a_stream_on_boxes_equals_the_whole_motion() -> None:
+    motion, mapping, world = stairs(0, Humanoid.of(humanoid()).robot)
+    motion = motion[:120]
+    whole = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
+    stream = Retargeter(mapping, motion.fps, world=world)
+    made = [stream.push(motion[k : k + 7]) for k in range(0, len(motion), 7)]
+    made.append(stream.finish())
+    np.testing.assert_array_equal(np.concatenate(made), whole.q)
