@@ -87,7 +87,8 @@ def test_cuda_kernels_of_a_search_compile_and_link(
         assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
         # Functions that other files call have the same name in all files, as the linker requires.
         called = {file: set(name.findall(code)) for file, code in codes.items()}
-        assert called["search.cu"] == called["polish.cu"]
+        # Solutions of small problems are polished where they are found.
+        assert called["search.cu"] in (set(), called["polish.cu"])
         assert called["explore.cu"] == set().union(*called.values())
         assert len(called["explore.cu"]) == 3
 

@@ -17,7 +17,7 @@ from types import ModuleType
 
 import pytest
 
-from supple.control import gpu_velocities
+from supple.control import gpu_targets, gpu_velocities, target_velocities
 from supple.ik import arguments, problem
 from supple.ik.gpu import branches, gradients, linearize, position, ranking, request, targets
 from supple.kinematics import gpu_frames, plausible
@@ -83,6 +83,13 @@ CONSTANTS = [
     (linearize, "_THREADS", "threads", "ik/gpu/steps.cu"),
     (ranking, "_DISTINCT", "distinct", "../../include/supple/ik/restarts.hpp"),
     (gpu_velocities, "_THREADS", "threads", "control/velocity.cu"),
+    (gpu_targets, "THREADS", "threads", "control/whole_body.cu"),
+    (
+        target_velocities,
+        "_MOST_ROWS_OF_POINTS",
+        "most_multipliers",
+        "../../include/supple/servo/tree_rows.hpp",
+    ),
     (arguments, "LARGEST", "max_input", "../../include/supple/ik/restarts.hpp"),
     (problem, "_MAX_TASKS", "max_tasks", "../core/bindings/ik_solver.hpp"),
     (problem, "_FLOAT_TOLERANCE", "float_resolution", "../../include/supple/ik/iterate.hpp"),

@@ -18,7 +18,8 @@ FUNCTIONS = ("jacobian", "offset", "reached", "bias_acceleration", "command")
 # Tests of the kind of a task. Poses alone have closed forms and conversions of their own, and open
 # tasks are evaluated in Python; all else is asked of the class attributes of `Task`.
 DISTINGUISHED = re.compile(r"isinstance\([^()]*\)|\bis \w+Task\b")
-ELSEWHERE = {"OpenTask"}  # public in `supple.redundancy`, with tests of its own
+# Public in `supple.redundancy`, and internal to robots with couplings, with tests of their own.
+ELSEWHERE = {"OpenTask", "CouplingTask"}
 DEFAULT = "frame"  # the goal that the functions of the kernel compute where no branch is taken
 TURNED = {"axis"}  # goals whose J and J̇q̇ are rows of a frame's twist
 

@@ -6,7 +6,7 @@
 // that is missed most is added, and bounds whose multiplier would change its sign are dropped. It
 // needs one step for each of them, also where most joints are at their bounds. With the factor
 // H = L Lᵀ of the Hessian, D = Q L⁻¹ with reflections Q turns the active normals N into a triangle,
-// D N = [R; 0].
+// D N = [R; 0]. Constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/math/linalg/padded.hpp"

@@ -34,8 +34,7 @@ template <class T>
 SUPPLE_FN constexpr int attachments(int tasks, const Task<T>* task) {
   int count = 0;
   for (int k = 0; k < tasks; ++k) {
-    const Goal goal = task[k].goal;
-    count += goal == Goal::posture ? 0 : goal == Goal::points ? task[k].points : 1;
+    count += traits_of(task[k]).is_linear ? 0 : task[k].points > 0 ? task[k].points : 1;
   }
   return count;
 }
@@ -43,7 +42,7 @@ SUPPLE_FN constexpr int attachments(int tasks, const Task<T>* task) {
 template <class T>
 SUPPLE_FN constexpr int multipliers(int tasks, const Task<T>* task) {
   int count = 0;
-  for (int k = 0; k < tasks; ++k) count += task[k].goal == Goal::points ? task[k].rows : 0;
+  for (int k = 0; k < tasks; ++k) count += task[k].points > 0 ? task[k].rows : 0;
   return count;
 }
 
@@ -60,11 +59,11 @@ SUPPLE_FN constexpr TreePlan make_plan(const Chain<T>& chain, int tasks, const T
   for (int j = 0; j < chain.joints; ++j) {
     begin[j] = items;
     for (int k = 0; k < tasks; ++k) {
-      if (task[k].goal == Goal::points) {
+      if (task[k].points > 0) {
         for (int i = 0; i < task[k].points; ++i) {
           if (chain.frame[task[k].point[i]].joint == j) item[items++] = {k, i};
         }
-      } else if (task[k].goal != Goal::posture && chain.frame[task[k].frame].joint == j) {
+      } else if (traits_of(task[k]).has_frame && chain.frame[task[k].frame].joint == j) {
         item[items++] = {k, -1};
       }
     }

@@ -35,7 +35,7 @@ SUPPLE_FN void prepare_tree(const Servo<T>& servo, T lambda2, const L* q, const 
     task_offset(chain, task, work.pose, q, target, work.e + row);
     for (int i = 0; i < task.rows; ++i) {
       work.e[row + i] = select(given, work.e[row + i] * gain, L(0));
-      if (task.goal != Goal::posture) continue;
+      if (!traits_of(task).is_linear) continue;
       const int j = task.coordinate[i];
       const L weight(task.posture_weight[i]);
       work.stiff[j] = fma(weight, weight, work.stiff[j]);

@@ -18,7 +18,8 @@ from supple.gpu.libraries import KINDS, given_result, new_result, readable
 from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
 from supple.kinematics import Robot
-from supple.tasks import OrientationTask, PoseTask, PositionTask, PostureTask, Task
+from supple.tasks import Task
+from supple.tasks.posture import PostureRows
 from supple.tasks.inputs import one_per_task, task_name
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
@@ -46,15 +47,15 @@ def places_of(task: Task, robot: Robot) -> tuple[Places, ...]:
     rotation = tuple(3 * row + column for column in range(3) for row in range(3))
     turned = tuple(4 * row + column for column in range(3) for row in range(3))
     still = tuple(_ONE if row == column else _ZERO for column in range(3) for row in range(3))
-    if isinstance(task, PoseTask):
-        return (Places((4, 4), (*turned, 3, 7, 11)),)
-    if isinstance(task, PositionTask):
-        return (Places((3,), (*still, 0, 1, 2)),)
-    if isinstance(task, OrientationTask):
-        end = (_ZERO,) * 3
-        return Places((3, 3), rotation + end), Places((4, 4), turned + end)
-    if isinstance(task, PostureTask):
-        rows = task.on(robot)
+    rows = task.on(robot)
+    if rows.traits.has_pose:
+        begin = {(4, 4): turned, (3, 3): rotation, (3,): still}
+        end = {(4, 4): (3, 7, 11), (3,): (0, 1, 2)}
+        if (3, 3) in task.target_shapes:  # positions do not matter
+            end = {}
+        forms = task.target_shapes
+        return tuple(Places(form, begin[form] + end.get(form, (_ZERO,) * 3)) for form in forms)
+    if isinstance(rows, PostureRows):
         own = Places((len(rows.picked),), tuple(range(len(rows.picked))))
         spec = task.input_spec(robot, len(rows.picked))
         whole = tuple(spec.positions)

@@ -30,7 +30,7 @@ from supple.tasks.inputs import per_task, task_name
 from supple.tasks.layout import CompiledTasks, compile_selected
 
 Array = NDArray[np.floating[Any]]
-_MOST_ROWS_OF_POINTS = 3  # the same as `most_multipliers` in servo/tree_step.hpp
+_MOST_ROWS_OF_POINTS = 3  # the same as `most_multipliers` in servo/tree_rows.hpp
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from supple.kinematics import Robot
 from supple.kinematics.loops import CLOSED, closed_near, coupling_rows, moved_within
 from supple.motion.linearization import Array
 from supple.tasks import Task
-from supple.tasks.closure import closure_tasks
+from supple.tasks.closure import loop_tasks
 
 if TYPE_CHECKING:
     from supple.ik.solver import Solver
@@ -60,7 +60,7 @@ class ClosedSearch:
         """
         self.robot, self.tasks = robot, tasks
         self.tree = robot.without_loops()
-        more, self.held = closure_tasks(robot)
+        more, self.held = loop_tasks(robot)
         each = {name: value for name, value in given.items() if name not in ("frame", "tasks")}
         self._tolerances = given["position_tolerance"], given["rotation_tolerance"]
         for name in ("position_tolerance", "rotation_tolerance"):

@@ -1,4 +1,7 @@
-"""When the feet of a human stand, and where the feet of a robot then are."""
+"""When the feet of a human stand, and where the feet of a robot then are.
+
+Tuned constants are explained in docs/constants.md.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ FLAT = 0.5  # largest tilt of the sole of a foot that stands; a kneeling one doe
 NEAR = 0.12  # largest height of a standing foot's lowest point above a surface [m]
 # In lengths of the robot's legs: least distance of the sole of a foot that does not stand from the
 # ground and from boxes, and the distance of a surface on which a standing foot is put.
-CLEAR, SNAP = 0.05, 0.1
+CLEAR = 0.05
+SNAP = 0.1
 ROUNDS = 2  # of moving a foot out of the boxes, which may stand side by side
 
 

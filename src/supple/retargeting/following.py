@@ -1,4 +1,7 @@
-"""The motion of a robot that follows targets: the kernel's loop, and what it keeps apart."""
+"""The motion of a robot that follows targets: the kernel's loop, and what it keeps apart.
+
+Tuned constants are explained in docs/constants.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The surfaces on which feet can stand: the ground and the tops of obstacles."""
+"""The surfaces on which feet can stand: the ground and the tops of obstacles.
+
+Tuned constants are explained in docs/constants.md.
+"""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ class CouplingTask(PostureTask):
         )
 
 
-def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
-    """Return tasks that hold every loop and coupling of a robot closed, and their targets."""
+def loop_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
+    """Return tasks that hold every loop of a robot closed, and their targets."""
     tasks: list[Task] = []
     targets: list[Array] = []
     for loop in robot.loops:
@@ -53,6 +53,12 @@ def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
         else:
             tasks.append(PoseTask(loop.frame_a, base=loop.frame_b))
             targets.append(np.eye(4))
+    return tuple(tasks), tuple(targets)
+
+
+def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
+    """Return tasks that hold every loop and coupling of a robot closed, and their targets."""
+    tasks, targets = (list(each) for each in loop_tasks(robot))
     for coupling in robot.couplings:
         follower, leader = coupling.follower, coupling.leader
         tasks.append(
