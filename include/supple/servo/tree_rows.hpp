@@ -131,9 +131,7 @@ SUPPLE_FN TreeWork<L> tree_work(int joints, int slots, int tasks, int rows, int 
 // ---- spatial vectors: [v; w], or a force and its moment ----------------------------------------
 
 // Unrolls loops over the joints on a GPU, where the robot is known to the compiler.
-#ifndef SUPPLE_TREE
 #define SUPPLE_TREE SUPPLE_UNROLL
-#endif
 #define SUPPLE_EACH(i, count) SUPPLE_UNROLL SUPPLE_UNROLL_HOST for (int i = 0; i < (count); ++i)
 
 template <class L>

@@ -19,8 +19,8 @@ from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
 from supple.kinematics import Robot
 from supple.tasks import Task
-from supple.tasks.posture import PostureRows
 from supple.tasks.inputs import one_per_task, task_name
+from supple.tasks.posture import PostureRows
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 THREADS = 64  # the same as `threads` in whole_body.cu

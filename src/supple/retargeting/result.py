@@ -111,7 +111,7 @@ class Retargeted(ReadOnlyArrays):
         if depths is not None:
             return depths
         made = [self.terrain.height(points) - points[..., 2] for points in self.soles]
-        return np.maximum(0.0, np.concatenate(made, axis=1)).max(axis=-1)
+        return np.asarray(np.maximum(0.0, np.concatenate(made, axis=1)).max(axis=-1))
 
     @cached_property
     def collision(self) -> Array:

@@ -58,7 +58,8 @@ def loop_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
 
 def closure_tasks(robot: Robot) -> tuple[tuple[Task, ...], tuple[Array, ...]]:
     """Return tasks that hold every loop and coupling of a robot closed, and their targets."""
-    tasks, targets = (list(each) for each in loop_tasks(robot))
+    closing, ends = loop_tasks(robot)
+    tasks, targets = list(closing), list(ends)
     for coupling in robot.couplings:
         follower, leader = coupling.follower, coupling.leader
         tasks.append(

@@ -71,6 +71,8 @@
 #include "supple/limits/equations.hpp"
 #include "supple/robot/rows.hpp"
 #include "supple/servo/closing.hpp"
+#include "supple/servo/contact_rows.hpp"
+#include "supple/servo/following.hpp"
 #include "supple/servo/fitting.hpp"
 #include "supple/servo/held_rows.hpp"
 #include "supple/servo/held_space.hpp"
