@@ -99,7 +99,7 @@ class Following:
 
         Args:
             poses: Target of each frame at the ends of all steps (k + 1, frames, 4, 4).
-            firm: How firmly each foot is held at the end of each step (k, 2), from 0 to 1.
+            firm: Share of the weight of each foot at the end of each step (k, 2), from 0 to 1.
         """
         target = np.concatenate(
             [poses[..., :3, :3].reshape(*poses.shape[:2], 9), poses[..., :3, 3]], axis=-1

@@ -43,7 +43,7 @@ class Playback:
         """Start the server and play.
 
         Args:
-            motion: What `retarget` has returned.
+            motion: The result of `retarget`.
             human: The motion that it follows, drawn in the size of the robot.
             file: The robot's URDF or MJCF file, for meshes.
             beside: Distance of the human to the left of the robot, along y [m].
