@@ -54,7 +54,7 @@ class Bounds:
         return ends
 
     def violation(self, y: Array) -> float:
-        """Return by how much a sequence violates its bounds, those of differences relatively."""
+        """Return the largest violation of a bound; bounds on differences count relatively."""
         return max(0.0, float((self.least - self.times(y)).max()))
 
 

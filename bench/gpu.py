@@ -22,7 +22,7 @@ import numpy as np
 import gpu_bound
 import measure
 import supple as sp
-from supple.gpu import runtime
+from supple.gpu import devices, runtime
 from supple.gpu.queue import Queue
 from supple.ik.gpu import position, request, solvers
 from supple.ik.problem import CompiledProblem, compile_problem
@@ -127,7 +127,7 @@ def device_time(
     outcome = np.empty(len(targets), np.int8)
     gpu.download(outcome, at["outcome"], stream)
     del memory
-    chip = gpu_bound.Chip.of(0, sp.devices()[0].architecture)
+    chip = gpu_bound.Chip.of(0, devices()[0].architecture)
     some = [targets[i : i + count] for i in range(0, len(targets), count)][:10]
     least = np.mean([gpu_bound.work(solver, one, bounds).seconds(chip) for one in some])
     met = float(np.mean(outcome == sp.SolveStatus.CONVERGED))
@@ -253,9 +253,9 @@ def end_to_end(count: int) -> float:
 
 def main() -> None:
     """Measure all problems; print the tables and write them to bench/results/."""
-    if not sp.devices():
+    if not devices():
         sys.exit("this benchmark needs an NVIDIA GPU and supple[cuda]")
-    device = sp.devices()[0]
+    device = devices()[0]
     lines = [
         "| robot | tolerances | targets | device time | a second | met | bound | reached |",
         "|---|---|---:|---:|---:|---:|---:|---:|",

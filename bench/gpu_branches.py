@@ -17,6 +17,7 @@ import supple as sp
 from gpu import Stopwatch
 from measure import provenance, write
 from supple import _core
+from supple.gpu import devices
 from supple.gpu.queue import Queue
 from supple.ik.branches.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import gpu_branches
@@ -97,14 +98,14 @@ def rows(name: str) -> list[str]:
 
 def main() -> None:
     """Measure a UR5e and a PUMA 560; print the table and write it to bench/results/."""
-    if not sp.devices():
+    if not devices():
         sys.exit("this benchmark needs an NVIDIA GPU and supple[cuda]")
     measured = [rows(name) for name in ("ur5e", "puma560")]
     text = "\n".join(
         [
             "# All solutions on a GPU",
             "",
-            f"{sp.devices()[0]}. `Solver(robot).all(T)` in closed form, float64, up to "
+            f"{devices()[0]}. `Solver(robot).all(T)` in closed form, float64, up to "
             "eight solutions of each pose, verified. Poses of random configurations; targets and "
             f"results in the GPU's memory; device times, medians of {ROUNDS} rounds, and the time "
             "of a call with a synchronization.",

@@ -23,6 +23,7 @@ import supple as sp
 from gpu import Stopwatch
 from supple.collision import collides
 from supple.collision.scenes import scene_of
+from supple.gpu import devices
 from supple.gpu.arrays import GpuArray
 from supple.gpu.runtime import open_device
 
@@ -126,7 +127,7 @@ def main() -> None:
         [
             "# Goals in a world on a GPU",
             "",
-            f"{sp.devices()[0]}. The scene{__doc__.partition('The scene')[2]}",
+            f"{devices()[0]}. The scene{__doc__.partition('The scene')[2]}",
             "| robot | | targets | call | a second | device time | solved | collide |",
             "|---|---|---:|---:|---:|---:|---:|---:|",
             *(line for lines, _ in measured for line in lines),

@@ -20,6 +20,7 @@ import numpy as np
 
 import measure
 import supple as sp
+from supple.gpu import devices
 
 GATES = ((1e-4, 1e-3), (1e-6, 1e-6))  # pairs of position and rotation tolerances [m], [rad]
 SHARES = {"panda": 0.7, "ur5e": 0.15, "iiwa14": 0.15}
@@ -140,7 +141,7 @@ def main(millions: int) -> None:
         [
             "# A soak of position inverse kinematics on a GPU",
             "",
-            f"{sp.devices()[0]}. {int(total[0] + total[3]):,} problems made, solved and checked in "
+            f"{devices()[0]}. {int(total[0] + total[3]):,} problems made, solved and checked in "
             f"{took:.0f} s. Poses are made, and answers checked, by a forward kinematics of its "
             f"own: products of matrices in double. Answers that are wrong: {wrong:,}.",
             "",

@@ -19,7 +19,7 @@ import supple as sp
 from gpu import Stopwatch
 from supple.control.gpu_velocities import GpuVelocityIk, on_device
 from supple.control.velocity_ik import velocity_ik
-from supple.gpu import runtime
+from supple.gpu import devices, runtime
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ROUNDS = 9
@@ -153,9 +153,9 @@ def bound(rate: float) -> str:
 
 def main() -> None:
     """Measure all cases; print the tables and write them to bench/results/."""
-    if not sp.devices():
+    if not devices():
         sys.exit("this benchmark needs an NVIDIA GPU and supple[cuda]")
-    device, driver = sp.devices()[0], runtime.packages()[1]
+    device, driver = devices()[0], runtime.packages()[1]
     million, f32, rules = 1_000_000, np.float32, sp.damping
     panda = sp.load("panda")
     lines = [

@@ -20,7 +20,7 @@ import numpy as np
 import measure
 import supple as sp
 from gpu import Stopwatch
-from supple.gpu import runtime
+from supple.gpu import devices, runtime
 from whole_body import FEET, HANDS, files, first
 from whole_body_peers import CENTER, DT, FOOT, HAND, POSTURE
 
@@ -76,7 +76,7 @@ def times(call: Callable[[], object], watch: Stopwatch, wait: Callable[[], None]
 
 def main() -> None:
     """Measure all cases; print the table and write it to bench/results/."""
-    if not sp.devices():
+    if not devices():
         sys.exit("this benchmark needs an NVIDIA GPU and supple[cuda]")
     import cupy
 
@@ -121,7 +121,7 @@ def main() -> None:
         [
             "# Whole-body steps on a GPU",
             "",
-            f"{sp.devices()[0]}. A Unitree G1 with a floating base, {robot.dof} degrees of "
+            f"{devices()[0]}. A Unitree G1 with a floating base, {robot.dof} degrees of "
             f"freedom: poses of both hands (weight {HAND:g}) and both feet ({FOOT:g}), center of "
             f"mass in x and y ({CENTER:g}), posture ({POSTURE:g}), limits of positions and speeds; "
             "all arrays in the GPU's memory. The last column is the largest difference from the "

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-import supple
 from supple import _core
+from supple.gpu import devices
 
 RobotFiles = Callable[[str, str], Path]
 
@@ -35,7 +35,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give each process of `pytest -n` one file at a time, so that its caches are filled once."""
     from xdist.scheduler import LoadScopeScheduling
 
-    together = (*TOGETHER, "tests/gpu/") if supple.devices() else TOGETHER  # they share one GPU
+    together = (*TOGETHER, "tests/gpu/") if devices() else TOGETHER  # they share one GPU
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = (
     "supple",
     *(f"supple.{name}" for name in ("cluster", "collision", "criteria", "damping", "errors")),
-    *(f"supple.{name}" for name in ("paths", "poses", "retargeting")),
+    *(f"supple.{name}" for name in ("gpu", "paths", "poses", "retargeting")),
     *(f"supple.{name}" for name in ("redundancy", "steps", "view.viewer", "papers", "papers.note")),
 )
 INTERNAL = {"architecture", "kernel", "constants", "papers"}  # about the code itself
@@ -79,13 +79,18 @@ def test_names_are_imported_from_where_type_checkers_find_them() -> None:
         assert getattr(supple, name).__name__.rpartition(".")[2] == name
 
 
-@pytest.mark.parametrize(("old", "new"), [("track", "simulate"), ("follow", "plan_path")])
-def test_a_renamed_function_is_named_by_the_error(old: str, new: str) -> None:
-    with pytest.raises(AttributeError, match=f"it is called {new}"):
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("track", "called simulate"), ("follow", "called plan_path"), ("devices", "in supple.gpu")],
+)
+def test_a_renamed_or_moved_function_is_named_by_the_error(old: str, new: str) -> None:
+    with pytest.raises(AttributeError, match=f"it is {new}$"):
         getattr(supple, old)
 
 
-@pytest.mark.parametrize("place", ["damping", "steps", "redundancy", "criteria", "collision"])
+@pytest.mark.parametrize(
+    "place", ["damping", "steps", "redundancy", "criteria", "collision", "retargeting"]
+)
 def test_a_name_of_a_module_is_found_by_the_error(place: str) -> None:
     elsewhere = set(importlib.import_module(f"supple.{place}").__all__) - set(supple.__all__)
     for name in sorted(elsewhere):

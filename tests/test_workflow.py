@@ -54,7 +54,7 @@ def test_the_constants_benchmark_changes_one_number_only() -> None:
         changed(text, replace(window, value="4"), 6)
 
 
-def test_a_size_keeps_its_value_where_a_constant_is_tunable() -> None:
+def test_an_array_size_keeps_its_value_where_its_constant_is_tunable() -> None:
     """A size derived from a tunable constant keeps its value, because array sizes are constants."""
     text = "constexpr int review = 8, later = 32, size = review + lanes;\nint a[size];"
     values = {"review": "8", "later": "32"}

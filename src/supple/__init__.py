@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from supple.control.servo import Servo
     from supple.control.status import StepStatus
     from supple.control.trajectory import Trajectory
-    from supple.gpu.runtime import devices
     from supple.ik.position import solve
     from supple.ik.report import SolveReport
     from supple.ik.solution import Solution
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from supple.paths.planning import plan_path
     from supple.paths.simulation import simulate
     from supple.poses import pose
-    from supple.retargeting.retargeting import retarget
     from supple.steps.basic import DLS
     from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
     from supple.tasks.evaluation import linearize
@@ -70,7 +68,6 @@ __all__ = [
     "collision",
     "criteria",
     "damping",
-    "devices",
     "dh",
     "errors",
     "explain",
@@ -82,7 +79,6 @@ __all__ = [
     "pose",
     "poses",
     "redundancy",
-    "retarget",
     "retargeting",
     "simulate",
     "solve",
@@ -112,7 +108,6 @@ _MODULES = {
     "supple.control.servo": ("Servo",),
     "supple.control.status": ("StepStatus",),
     "supple.control.trajectory": ("Trajectory",),
-    "supple.gpu.runtime": ("devices",),
     "supple.ik.position": ("solve",),
     "supple.ik.report": ("SolveReport",),
     "supple.ik.solution": ("Solution",),
@@ -126,7 +121,6 @@ _MODULES = {
     "supple.paths.planning": ("plan_path",),
     "supple.paths.simulation": ("simulate",),
     "supple.poses": ("pose",),
-    "supple.retargeting.retargeting": ("retarget",),
     "supple.steps.basic": ("DLS",),
     "supple.tasks": (
         "AxisTask",
@@ -138,7 +132,7 @@ _MODULES = {
     "supple.tasks.evaluation": ("linearize",),
 }
 
-_RENAMED = {"track": "simulate", "follow": "plan_path"}
+_ELSEWHERE = {"track": "called simulate", "follow": "called plan_path", "devices": "in supple.gpu"}
 
 
 def __dir__() -> list[str]:
@@ -160,7 +154,7 @@ if not TYPE_CHECKING:
                 found = import_module(f"supple.{name}" if module == "supple" else module)
                 globals()[name] = found if module == "supple" else getattr(found, name)
                 return globals()[name]
-        instead = f"; it is called {_RENAMED[name]}" if name in _RENAMED else ""
+        instead = f"; it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
         for module in () if name.startswith("_") else _MODULES["supple"]:
             if name in getattr(import_module(f"supple.{module}"), "__all__", ()):
                 instead = f"; it is in supple.{module}"

@@ -50,7 +50,7 @@ def test_check_lists_the_nearest_pairs(tmp_path: Path) -> None:
     assert found(*words, "--clearance", str(ball["distance"] + 1e-3), code=1)["collides"]
 
 
-def test_a_path_and_a_motion_in_a_world(tmp_path: Path) -> None:
+def test_commands_for_paths_and_motions_avoid_obstacles(tmp_path: Path) -> None:
     robot = sp.urdf(PANDA)
     start = np.append([0, -0.8, 0, -2.4, 0, 1.6, 0.8], robot.neutral()[7:])
     T = np.repeat(robot.fk(start)[None], 20, axis=0)
@@ -78,7 +78,7 @@ def test_a_path_and_a_motion_in_a_world(tmp_path: Path) -> None:
     assert made["status"]["COLLISION_LIMIT"]
 
 
-def test_solve_in_a_world(tmp_path: Path) -> None:
+def test_the_command_solve_avoids_obstacles(tmp_path: Path) -> None:
     goal = ("--position", "0.5", "0.35", "0.3", "--rpy", "3.1", "0", "0")
     made = found("solve", PANDA, *goal, "--world", scene(tmp_path, 0.1), "--clearance", "0.01")
     assert made["status"] == "CONVERGED"

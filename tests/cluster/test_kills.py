@@ -106,7 +106,7 @@ except OSError as error:
 """
 
 
-def test_a_file_that_cannot_grow_leaves_no_half_part(tmp_path: Path) -> None:
+def test_a_part_above_the_file_size_limit_leaves_no_file(tmp_path: Path) -> None:
     """A part above the limit for file sizes leaves no file; the parts before it are committed."""
     small = write(tmp_path / "in/a.parquet", reachable(UR5E, 50))
     write(tmp_path / "in/b.parquet", reachable(UR5E, 200))

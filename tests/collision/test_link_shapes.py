@@ -31,7 +31,7 @@ def arm(shapes: str) -> sp.Robot:
     return sp.urdf(ROBOT.format(link=LINK.format(name="tip", shapes=shapes)))
 
 
-def test_shapes_of_urdf_links() -> None:
+def test_shapes_of_urdf_links_are_read() -> None:
     robot = arm(SHAPES)
     assert list(robot.shapes) == ["tip"]
     box, ball, can, pill = robot.shapes["tip"]
@@ -106,7 +106,7 @@ def test_a_point_in_a_file_is_left_out_with_a_warning() -> None:
         assert len(robot.shapes["tip"]) == 1
 
 
-def test_shapes_of_a_description() -> None:
+def test_shapes_of_a_description_belong_to_existing_links() -> None:
     joints = (Joint("j", "revolute", "a", "b"),)
     made = Description("r", joints, shapes={"b": c.Sphere(1.0)})
     assert len(sp.Robot(made).shapes["b"]) == 1
@@ -154,7 +154,7 @@ def test_geoms_are_those_of_mujoco() -> None:
             assert np.allclose((shape.radius, shape.length), (size[0], 2 * size[1]))
 
 
-def test_pairs_that_mjcf_excludes() -> None:
+def test_pairs_that_mjcf_excludes_are_not_checked() -> None:
     shapes = sp.mjcf(MJCF).description.shapes
     excluded = {frozenset(pair) for pair in shapes.unchecked}  # type: ignore[attr-defined]
     assert excluded == {frozenset(("a", "c")), frozenset(("b", "c")), frozenset(("world", "c"))}
@@ -207,7 +207,7 @@ def test_meshes_of_urdf_are_read_on_first_use(prefix: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text", ["", "v 0 0 0\n", "v 0 0 0\nf 1 2 3\n", "v a b c\n", "v 0 0 nan\nf 1 1 1\n"]
 )
-def test_meshes_that_cannot_be_read(text: str, tmp_path: Path) -> None:
+def test_meshes_that_cannot_be_read_are_named(text: str, tmp_path: Path) -> None:
     path = tmp_path / "a.obj"
     path.write_text(text)
     with pytest.raises(DescriptionError, match=r"a\.obj"):

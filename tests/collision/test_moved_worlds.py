@@ -54,7 +54,7 @@ def test_a_world_that_moves_equals_a_new_one(seed: int) -> None:
     np.testing.assert_array_equal(before.distances(START)[0], distances)
 
 
-def test_what_has_moved_is_found() -> None:
+def test_obstacles_that_have_moved_are_listed() -> None:
     rng = np.random.default_rng(1)
     obstacles = {f"o{i}": shape(rng, 0.2, place(rng, 1.0)) for i in range(12)}
     world = sp.World(obstacles, links=LINKS, speeds={"o1": 1.0})

@@ -196,7 +196,7 @@ def test_bent_curves_of_quaternions_are_judged_everywhere() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_a_bent_rotation_is_judged_by_its_bulge(seed: int) -> None:
+def test_certificates_bound_the_bulge_of_a_bent_rotation(seed: int) -> None:
     """The rotation bends much more than it turns, toward an obstacle at a fourth of its way."""
     rng = np.random.default_rng([seed, 37])
     robot, anchor = pole(1.0), rng.normal(size=(1, 3))

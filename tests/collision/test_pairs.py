@@ -58,7 +58,7 @@ def test_links_that_one_joint_connects_are_adjacent() -> None:
     assert "ac" not in reasons(chain(dict.fromkeys("abc", SMALL), "frr"))
 
 
-def test_links_that_always_or_never_overlap() -> None:
+def test_links_that_always_or_never_overlap_are_not_checked() -> None:
     robot = chain({"a": SMALL, "b": SMALL, "c": '<sphere radius="2.5"/>'}, "rr")
     assert reasons(robot) == {"ab": "adjacent", "bc": "adjacent", "ac": "always"}
     far = chain(dict.fromkeys("abc", SMALL), "rr").with_limits(lower=-0.5, upper=0.5)
@@ -101,7 +101,7 @@ def test_pairs_of_a_model_move_relative_to_each_other() -> None:
     assert ("a", "b") in named2 or ("b", "a") in named2  # given pairs replace those of "auto"
 
 
-def test_srdf_files(tmp_path: Path) -> None:
+def test_unchecked_pairs_are_read_from_and_written_to_srdf_files(tmp_path: Path) -> None:
     robot = sp.urdf(DATA / "panda.urdf")
     pairs = c.srdf_pairs(DATA / "panda.srdf", robot)
     assert ("panda_link0", "panda_link1") in pairs

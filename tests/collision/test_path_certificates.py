@@ -212,7 +212,7 @@ def test_a_curve_is_judged_everywhere() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_a_curve_of_slides_is_judged_by_its_bulge(seed: int) -> None:
+def test_certificates_of_prismatic_joints_bound_the_bulge_of_a_curve(seed: int) -> None:
     """Slides have no curvature: only the deviation from the chord counts."""
     rng = np.random.default_rng([seed, 35])
     joints = [
@@ -266,7 +266,7 @@ GOALS = json.loads((DATA / "goals.json").read_text())
 
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: f"{goal['set']}{goal['number']}")
-def test_a_retreat_ends_only_where_no_solution_is_free(goal: dict[str, Any]) -> None:
+def test_a_retreat_ends_only_where_every_solution_collides(goal: dict[str, Any]) -> None:
     """From goals of MotionBenchMaker the hand retreats by 10 cm, as far as a search finds any."""
     robot = sp.urdf(DATA / f"{goal['robot']}.urdf")
     world = sp.World(scene_of(goal["obstacles"], "goals", None)[0])

@@ -48,7 +48,7 @@ def test_shapes_keep_their_pose_and_are_read_only(kind: str) -> None:
     [np.full((4, 4), np.nan), np.ones((4, 4)), np.zeros(2), [1, 2, math.inf], "here", -np.eye(4)],
     ids=["nan", "ones", "short", "infinite", "text", "mirror"],
 )
-def test_poses_that_are_none_are_refused(kind: str, pose: Any) -> None:
+def test_matrices_that_are_not_poses_are_refused(kind: str, pose: Any) -> None:
     with pytest.raises(InputError, match="pose"):
         MAKERS[kind](pose)
 
@@ -136,7 +136,7 @@ def written(folder: Path, content: Any) -> Path:
     return path
 
 
-def test_scene_files_of_json(tmp_path: Path) -> None:
+def test_scenes_are_read_from_json_files(tmp_path: Path) -> None:
     for content in (SCENE, {"obstacles": SCENE}):
         world = sp.World.load(written(tmp_path, content))
         kinds = [type(each).__name__ for each in world.obstacles.values()]
@@ -169,7 +169,7 @@ def test_mistakes_in_scene_files_are_named(content: Any, match: str, tmp_path: P
         sp.World.load(written(tmp_path, content))
 
 
-def test_unreadable_scenes(tmp_path: Path) -> None:
+def test_unreadable_scenes_are_refused(tmp_path: Path) -> None:
     broken = tmp_path / "scene.json"
     broken.write_text("{")
     for path in (broken, tmp_path / "missing.json", tmp_path / "missing.urdf"):
@@ -181,7 +181,7 @@ def test_unreadable_scenes(tmp_path: Path) -> None:
         sp.World.load(3)  # type: ignore[arg-type]
 
 
-def test_scenes_of_urdf_and_mjcf() -> None:
+def test_scenes_are_read_from_urdf_and_mjcf() -> None:
     table = """<robot name="scene"><link name="world"/><link name="table"><collision>
       <origin xyz="0 0 0.1"/><geometry><box size="1 1 0.2"/></geometry></collision><collision>
       <geometry><sphere radius="0.1"/></geometry></collision></link>

@@ -238,7 +238,7 @@ def test_joints_that_move_no_task_stay() -> None:
     assert np.array_equal(found.q[3:], q0[3:])
 
 
-def test_preferences_and_several_solutions_are_free() -> None:
+def test_solutions_by_preference_and_several_solutions_avoid_obstacles() -> None:
     robot, goal = robot_of("panda"), GOALS[0]
     world = sp.World(scene_of(goal["obstacles"], "goals", None)[0])
     T = robot.fk(np.array([goal["goal"][name] for name in robot.joint_names]))

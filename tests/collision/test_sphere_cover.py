@@ -68,7 +68,7 @@ def test_no_point_of_a_mesh_is_outside(tmp_path: Path, seed: int) -> None:
     assert uncovered(cover, corners, rng) <= 0
 
 
-def test_spheres_follow_what_is_concave(tmp_path: Path) -> None:
+def test_spheres_follow_concave_parts_of_a_mesh(tmp_path: Path) -> None:
     """Nothing sticks out of a torus by more than the padding, and its hole stays open."""
     points, faces = torus(0.5, 0.1)
     mesh = c.Mesh(written(tmp_path, points, faces))

@@ -37,7 +37,7 @@ def numpy_missed(servo: sp.Servo, order: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_missed_is_that_of_the_servo_in_each_step(order: int) -> None:
+def test_a_motion_has_the_missed_errors_of_each_servo_step(order: int) -> None:
     motion, missed = followed(order)
     assert motion.missed.shape == motion.asked.shape == (30, 2)
     assert motion.tasks == (f"PositionTask of {motion.robot.tips[0]!r}", "PostureTask")

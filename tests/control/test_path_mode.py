@@ -172,7 +172,7 @@ def duration_past_the_wrist(jerk: float | None) -> float:
     ("where", "jerk"),
     a_third(list(product(("begin", "end", "middle", "both"), (None, 400.0))), "at rest"),
 )
-def test_targets_at_rest_take_as_long_as_they_are_commanded(where: str, jerk: float | None) -> None:
+def test_targets_at_rest_take_their_commanded_duration(where: str, jerk: float | None) -> None:
     """While the targets rest, no joint moves, and only the commanded time limits the motion."""
     arm, q0, targets = past_the_wrist(0.4)
     rest = 400

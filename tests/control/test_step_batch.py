@@ -107,7 +107,7 @@ def test_velocities_broadcast_and_do_not_depend_on_threads() -> None:
     assert mixed.dtype == np.float64
 
 
-def test_velocities_for_several_frames_and_selected_rows() -> None:
+def test_velocities_are_those_of_the_selected_frames_and_rows() -> None:
     two = robot("y")
     q = two.random(30, seed=0)
     twist = np.random.default_rng(0).normal(size=(30, len(two.tips), 6))

@@ -172,7 +172,9 @@ def test_a_welded_mjcf_joint_is_at_its_reference_position() -> None:
         ('<joint joint1="left" joint2="right"/>', ("left", "left")),
     ],
 )
-def test_equalities_that_are_no_mimic_are_couplings(equality: str, joints: tuple[str, str]) -> None:
+def test_equalities_that_are_not_mimics_become_couplings(
+    equality: str, joints: tuple[str, str]
+) -> None:
     """Those of joints that follow others become couplings of these (test_loops.py)."""
     assert not mjcf(HARD).couplings
     (made,) = mjcf(HARD.replace("</equality>", f"{equality}</equality>")).couplings

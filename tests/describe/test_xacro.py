@@ -57,7 +57,9 @@ def test_a_xacro_file_is_the_robot_that_the_program_xacro_makes_of_it(tmp_path: 
 
 
 @pytest.mark.parametrize("where", ["above", "package.xml", "ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH"])
-def test_packages_are_found(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_of_xacro_files_are_found(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH"):
         monkeypatch.delenv(name, raising=False)
     robots = tmp_path / "some" / "robots"

@@ -9,13 +9,13 @@ from types import ModuleType
 
 import pytest
 
-import supple
+from supple.gpu import devices
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compile the CUDA code of all tests in parallel; SUPPLE_CACHE_DIR keeps it for later runs."""
-    if not supple.devices():
+    if not devices():
         yield
         return
     from gpu_kernels import compile_all
@@ -23,7 +23,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if not os.environ.get("SUPPLE_CACHE_DIR"):
             patch.setenv("SUPPLE_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
-        compile_all(supple.devices()[0].architecture)
+        compile_all(devices()[0].architecture)
         yield
 
 
@@ -40,6 +40,6 @@ def torch() -> ModuleType:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     marked = [i for i in items if i.path.is_relative_to(here) and i.get_closest_marker("cuda")]
-    if marked and not supple.devices():
+    if marked and not devices():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU and supple[cuda]"))

@@ -123,7 +123,7 @@ def test_q0_in_gpu_memory_may_have_any_precision_or_layout(cupy: ModuleType) -> 
             assert (found.q.numpy() == same.q).all()
 
 
-def test_several_tasks(cupy: ModuleType) -> None:
+def test_targets_of_several_tasks_are_read_from_gpu_memory(cupy: ModuleType) -> None:
     robot = supple.load("youbot")
     (tip,) = robot.tips
     T = robot.fk(robot.random(300, seed=9))

@@ -5,8 +5,6 @@ On a real GPU:  pytest tests/gpu/test_gpu_branches.py -m cuda
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,23 +14,11 @@ import emulator
 import supple as sp
 from solving import solve
 from supple.errors import InputError
-from supple.ik.gpu import branches
 from supple.ik.gpu.branches import CAPACITY
 
 Array = np.ndarray
+device = emulator.emulated_and_real()
 ARMS = ("ur5e", "puma560")
-
-
-@pytest.fixture(
-    scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.cuda)], autouse=True
-)
-def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    branches.gpu_branches.cache_clear()
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "emulated":
-            emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
-        yield request.param
-    branches.gpu_branches.cache_clear()
 
 
 def count_of(device: str) -> int:
@@ -99,17 +85,10 @@ def test_each_solution_of_a_stretched_arm_is_found_once() -> None:
     assert (found.count < 8).all()
 
 
-def test_results_stay_in_gpu_memory(device: str) -> None:
-    if device != "emulated":
-        pytest.importorskip("cupy")
+def test_results_stay_in_gpu_memory() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(robot.random((4, 5), seed=4))
-    given: Any = emulator.There(T)
-    if device != "emulated":
-        import cupy
-
-        given = cupy.asarray(T)
-    found: Any = solve(robot, given, solutions="all")
+    found: Any = solve(robot, emulator.there(T), solutions="all")
     assert found.count.shape == (4, 5)
     assert found.q.shape == (4, 5, CAPACITY, 6)
     q, count = found.q.numpy(), found.count.numpy()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ COUNT = 40
 def emulated() -> Iterator[emulator.Device]:
     with pytest.MonkeyPatch.context() as patch:
         solvers.gpu_solver.cache_clear()
-        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield emulator.install(patch)
     solvers.gpu_solver.cache_clear()
 
 
@@ -231,7 +230,7 @@ def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
     np.testing.assert_allclose(np.sort(both.q[:, 1]), [-0.7, 0.7], atol=1e-5)
 
 
-def test_solutions_that_differ_by_full_turns_are_one() -> None:
+def test_solutions_that_differ_by_full_turns_are_returned_once() -> None:
     """The second row equals the first up to a full turn; a displacement by 2π m is not a turn."""
     q = np.array([[[0.1, 0.2], [0.1 + 2 * np.pi, 0.2], [0.1, 0.2 + 2 * np.pi]]])
     arrays = {"q": q.copy(), "error": np.zeros((3, 2)), "solutions": np.array([3], np.int32)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ Array = np.ndarray
 @pytest.fixture(scope="module", autouse=True)
 def emulated() -> Iterator[emulator.Device]:
     with pytest.MonkeyPatch.context() as patch:
-        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield emulator.install(patch)
 
 
 def panda() -> supple.Robot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +22,7 @@ Array = np.ndarray
 @pytest.fixture(scope="module", autouse=True)
 def emulated() -> Iterator[emulator.Device]:
     with pytest.MonkeyPatch.context() as patch:
-        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield emulator.install(patch)
 
 
 class Tensor:

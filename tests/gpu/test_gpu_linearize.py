@@ -5,8 +5,6 @@ Tested on an emulated and on a real GPU:  pytest tests/gpu/test_gpu_linearize.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,50 +12,17 @@ import pytest
 
 import emulator
 import supple
+from emulator import there
 from floating import floating_arm
 from gpu_kernels import tree
 from several_arms import arms
 from supple import DLS, AxisTask, OrientationTask, PoseTask, PositionTask, damping, steps
 from supple.errors import InputError
 from supple.gpu import arrays
-from supple.gpu.arrays import GpuArray
-from supple.ik.gpu import linearize, position, targets
 from supple.motion.linearization import Linearization
 
 Array = np.ndarray
-
-
-def forget() -> None:
-    for cached in (linearize._linearizer, linearize._step_kernel, targets._kernels):
-        cached.cache_clear()
-
-
-@pytest.fixture(
-    scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.cuda)], autouse=True
-)
-def device(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Install the emulated GPU, or use the first real one: pytest -m cuda."""
-    forget()
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "emulated":
-            emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
-        yield request.param
-    forget()
-
-
-def there(array: Array) -> Any:
-    """Return an array in GPU memory."""
-    gpu = position.open_device(0)
-    if isinstance(gpu, emulator.Device):
-        return emulator.There(array)
-    gpu.use()
-    array, stream = np.ascontiguousarray(array), gpu.stream()
-    memory = gpu.allocate(array.nbytes, stream)
-    if array.size:
-        gpu.upload(memory.pointer, array, stream)
-    gpu.wait(stream)
-    steps = tuple(step // array.itemsize for step in array.strides)
-    return GpuArray(array.shape, array.dtype, steps, memory.pointer, memory)
+device = emulator.emulated_and_real()
 
 
 PANDA = supple.load("panda")
@@ -143,7 +108,7 @@ def test_steps_in_gpu_memory_are_those_of_the_cpu(step: Any) -> None:
     np.testing.assert_allclose(dq.numpy(), step(same), rtol=1e-7, atol=1e-9)
 
 
-def test_one_configuration_and_a_broadcast_target_in_gpu_memory() -> None:
+def test_single_configurations_and_broadcast_targets_in_gpu_memory_are_linearized() -> None:
     q, T = PANDA.random(5, seed=3), PANDA.fk(PANDA.random(seed=4))
     step = DLS(damping.Constant(0.05))
     one: Any = supple.linearize(PANDA, PANDA.tips[0], there(q[0]), there(T))

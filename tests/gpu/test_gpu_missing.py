@@ -10,7 +10,7 @@ import pytest
 import supple
 from solving import solve
 from supple.errors import InputError
-from supple.gpu import runtime
+from supple.gpu import devices, runtime
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def test_a_gpu_without_the_extra_cuda_gets_an_installation_hint(
         supple.errors.MissingExtraError, match=r'extra "cuda": pip install "cuda-core'
     ):
         solve(robot, np.eye(4), device="cuda")
-    assert supple.devices() == ()
+    assert devices() == ()
     runtime.driver.cache_clear()
 
 
 def test_device_cuda_without_a_gpu_is_refused() -> None:
-    if supple.devices():
+    if devices():
         pytest.skip("there is a GPU here")
     pytest.importorskip("cuda.core")
     with pytest.raises(supple.errors.DeviceError, match="needs an NVIDIA GPU and its driver"):

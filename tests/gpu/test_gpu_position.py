@@ -12,6 +12,7 @@ import supple
 from solving import solve
 from supple import AxisTask, PositionTask, SolveStatus
 from supple.errors import InputError
+from supple.gpu import devices
 from targets import apart, boundary, hold
 
 pytestmark = pytest.mark.cuda
@@ -166,7 +167,7 @@ def test_an_empty_batch_of_targets_gives_an_empty_result() -> None:
 
 
 def test_available_gpus_are_listed_in_the_error_of_an_unknown_one() -> None:
-    first, *_ = supple.devices()
+    first, *_ = devices()
     assert first.name == "cuda:0"
     assert first.architecture.startswith("sm_")
     with pytest.raises(

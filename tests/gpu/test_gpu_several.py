@@ -5,8 +5,6 @@ Tested on an emulated and on a real GPU:  pytest tests/gpu/test_gpu_several.py -
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +12,15 @@ import pytest
 
 import emulator
 import supple
+from emulator import there
 from floating import floating_arm, rescaled
 from gpu_kernels import tree
 from several_arms import arms
 from supple import OrientationTask, PoseTask, PositionTask, PostureTask, Solver, SolveStatus
 from supple import collision as c
 from supple.errors import InputError
-from supple.gpu.arrays import GpuArray
 from supple.gpu.queue import Queue
-from supple.ik.gpu import position, ranking, solvers, targets
+from supple.ik.gpu import position, ranking
 from supple.ik.gpu.request import Request
 from supple.ik.preference import costs
 from supple.ik.problem import compile_problem
@@ -35,42 +33,10 @@ from supple.kinematics.configuration import (
 )
 
 Array = np.ndarray
+device = emulator.emulated_and_real()
 HAND = PositionTask(rows=("x", "y"))
 ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
 PREFER = ("fast", "limits", "comfortable", "manipulability", "nearest")
-
-
-def forget() -> None:
-    for cached in (solvers.gpu_solver, ranking._kernels, ranking._cost_kernel, targets._kernels):
-        cached.cache_clear()
-
-
-@pytest.fixture(
-    scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.cuda)], autouse=True
-)
-def device(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Install the emulated GPU, or use the first real one: pytest -m cuda."""
-    forget()
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "emulated":
-            emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
-        yield request.param
-    forget()
-
-
-def there(array: Array) -> Any:
-    """Return an array in GPU memory."""
-    gpu = position.open_device(0)
-    if isinstance(gpu, emulator.Device):
-        return emulator.There(array)
-    gpu.use()
-    array, stream = np.ascontiguousarray(array), gpu.stream()
-    memory = gpu.allocate(array.nbytes, stream)
-    if array.size:
-        gpu.upload(memory.pointer, array, stream)
-    gpu.wait(stream)
-    steps = tuple(step // array.itemsize for step in array.strides)
-    return GpuArray(array.shape, array.dtype, steps, memory.pointer, memory)
 
 
 def host(found: Any) -> Array:
@@ -234,7 +200,7 @@ def test_joints_that_move_no_task_stay_in_all_solutions() -> None:
             assert np.abs(off).max() <= 1e-6
 
 
-def test_solutions_that_a_posture_makes_equal_are_one() -> None:
+def test_solutions_that_a_posture_makes_equal_are_returned_once() -> None:
     p = ARM.fk(ARM.random(4, seed=11))[:, :3, 3]
     rest = np.full((4, 3), 0.4)
     solver = Solver(ARM, (HAND, PostureTask()), prefer="limits")
@@ -319,7 +285,7 @@ def test_all_solutions_in_gpu_memory_are_ordered(prefer: str) -> None:
         Solver(robot, prefer=lambda q: 0.0).all(there(T))
 
 
-def test_several_solutions_in_a_world_are_free() -> None:
+def test_several_solutions_in_gpu_memory_avoid_obstacles() -> None:
     balls = {
         f"ball{i}": c.Sphere(0.15, (x, y, 0.0)) for i, (x, y) in enumerate([(1, 0.4), (-0.5, 1)])
     }

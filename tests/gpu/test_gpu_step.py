@@ -114,7 +114,7 @@ def test_gpu_velocities_of_random_configurations_keep_the_bound() -> None:
 
 @pytest.mark.parametrize("kind", LIMITED)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_limits(kind: str, dtype: type) -> None:
+def test_limited_velocities_on_a_gpu_agree_with_the_cpu(kind: str, dtype: type) -> None:
     arm, dt = robot("panda"), 0.01
     q, twist = (x.astype(dtype) for x in some("panda", 4000, seed=2))
     q[::3] = np.where(np.arange(7) % 2, arm.lower, arm.upper) + 1e-2 * np.sin(q[::3])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ def emulated() -> Iterator[emulator.Device]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(target_velocities, "_cached", target_velocities._prepared)
         patch.setattr(gpu_targets, "on_device", gpu_targets.on_device.__wrapped__)
-        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield emulator.install(patch)
 
 
 def there(given: Any, dtype: Any = np.float64) -> Any:

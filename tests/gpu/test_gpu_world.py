@@ -7,9 +7,7 @@ On a real GPU:  pytest tests/gpu/test_gpu_world.py -m cuda
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import pytest
 import drawn_worlds
 import emulator
 import supple as sp
+from emulator import there
 from gpu_kernels import LEFT, RIGHT, tree
 from supple import PositionTask, PostureTask, SolveStatus
 from supple import collision as c
@@ -25,41 +24,18 @@ from supple.collision.model import model_of
 from supple.gpu.queue import Queue
 from supple.ik.arguments import Settings
 from supple.ik.driver import Driver
-from supple.ik.gpu import branches, position, solvers, world
+from supple.ik.gpu import position
 from supple.ik.gpu.position import allocate_arrays
 from supple.ik.gpu.request import Request
 from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck
 
 Array = np.ndarray
+device = emulator.emulated_and_real()
 CASES = int(os.environ.get("SUPPLE_CASES", "60"))
 HAND = PositionTask(rows=("x", "y"))
 COUNT = 40
 ARM = sp.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
-
-
-def forget() -> None:
-    for cached in (solvers.gpu_solver, world.gpu_world, branches.gpu_branches):
-        cached.cache_clear()
-
-
-@pytest.fixture(
-    scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.cuda)], autouse=True
-)
-def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    forget()
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "emulated":
-            emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
-        yield request.param
-    forget()
-
-
-def there(device: str, array: Array) -> Any:
-    """Return an array in GPU memory."""
-    if device == "emulated":
-        return emulator.There(array)
-    return pytest.importorskip("cupy").asarray(array)
 
 
 @pytest.fixture(params=["a warp for each", "a thread for each"])
@@ -205,7 +181,7 @@ def test_gpu_solutions_keep_the_clearance_where_the_cpu_finds_some(seed: int, de
     assert (first & found.success).any()  # others were found instead
     back = gpu.batch(p[::-1])
     np.testing.assert_array_equal(back.q[::-1], found.q)
-    kept = gpu.batch(there(device, p)).numpy()
+    kept = gpu.batch(there(p)).numpy()
     np.testing.assert_array_equal(kept.q, found.q)
     np.testing.assert_array_equal(kept.status, found.status)
     check_results(kept, ARM, where, clearance)
@@ -261,7 +237,7 @@ def test_joints_that_move_no_task_stay_at_q0_in_a_world() -> None:
     assert whole.success.any()
 
 
-def test_single_targets_and_several_solutions_on_a_gpu_are_free() -> None:
+def test_single_and_several_solutions_on_a_gpu_avoid_obstacles() -> None:
     where = planar_world(1)
     q = ARM.random(COUNT, seed=2)
     free = ~c.collides(ARM, where, q)
@@ -302,7 +278,7 @@ def crowded(robot: sp.Robot, seed: int) -> sp.World:
 
 
 @pytest.mark.usefixtures("strategy")
-def test_a_target_blocked_on_a_gpu_has_no_free_solution(device: str) -> None:
+def test_a_target_blocked_on_a_gpu_has_no_free_solution() -> None:
     """All solutions of a six-joint arm are compared, also for targets in GPU memory."""
     robot = sp.load("puma560")
     where = crowded(robot, 3)
@@ -316,8 +292,8 @@ def test_a_target_blocked_on_a_gpu_has_no_free_solution(device: str) -> None:
     q0 = robot.random(COUNT, seed=2)
     solver = sp.Solver(robot, device="cuda", world=where)
     for start in (None, q0):
-        q = None if start is None else there(device, start)
-        kept = solver.batch(there(device, T), q0=q).numpy()
+        q = None if start is None else there(start)
+        kept = solver.batch(there(T), q0=q).numpy()
         here = solver.batch(T, q0=start)
         for found in (kept, here):
             check_results(found, robot, where, 0.0)
@@ -331,12 +307,12 @@ def test_a_target_blocked_on_a_gpu_has_no_free_solution(device: str) -> None:
     assert (moved <= np.array(least) + 1e-6).mean() >= 0.9  # the nearest free solution
 
 
-def test_all_free_solutions_of_targets_in_gpu_memory_are_kept(device: str) -> None:
+def test_all_free_solutions_of_targets_in_gpu_memory_are_kept() -> None:
     robot = sp.load("puma560")
     where = crowded(robot, 3)
     T = robot.fk(robot.random(COUNT, seed=1))
     cpu = sp.Solver(robot, world=where).all(T)
-    found = sp.Solver(robot, world=where).all(there(device, T)).numpy()
+    found = sp.Solver(robot, world=where).all(there(T)).numpy()
     assert (found.count == cpu.count).all()
     for one, other in zip(found.padded(), cpu.padded(), strict=True):
         # Solutions of equal preference may come in another order.

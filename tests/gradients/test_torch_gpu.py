@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +24,7 @@ Tensor = Any
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[emulator.Device]:
     """Let gradients of tensors in host memory run on an emulated GPU."""
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: SimpleNamespace(cuda_stream=0))
-    made = emulator.install(monkeypatch, Path(__file__).parents[2] / "build/emulated")
+    made = emulator.install(monkeypatch)
     launched: list[Any] = []
     run = made.launch
 

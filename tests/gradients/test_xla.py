@@ -274,7 +274,7 @@ def test_a_compiled_function_keeps_its_solver_and_lets_it_go() -> None:
 
 
 @needs_ffi
-def test_a_solver_that_is_gone_is_an_error() -> None:
+def test_a_solver_that_no_longer_exists_raises_an_error() -> None:
     T = jnp.asarray(supple.load("ur5e").fk(np.full((2, 6), 0.7)))
     compiled = (
         jax.jit(lambda t: sj.solve(supple.Solver(supple.load("ur5e")), t)[0]).lower(T).compile()

@@ -99,7 +99,9 @@ def test_all_solutions_are_found_for_six_joint_arms_of_any_geometry(seed: int) -
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
-def test_robot_files(file: str, robot_files: RobotFiles) -> None:
+def test_all_solutions_are_found_for_arms_of_robot_files(
+    file: str, robot_files: RobotFiles
+) -> None:
     robot = sp.urdf(robot_files("ManipulaPy", file))
     check_complete(robot, robot.random(300, seed=1), 0.97)
 
@@ -135,7 +137,7 @@ def test_a_nearly_degenerate_numbering_is_not_complete(robot_files: RobotFiles) 
     check_complete(robot, q, 0.97)
 
 
-def test_dependent_equations_are_not_complete() -> None:
+def test_dependent_equations_are_reported_as_incomplete() -> None:
     """Only five of the six equations of this numbering are independent: nothing is certain."""
     robot = sp.load("puma560")
     targets = numbers_of(robot.fk(robot.random(20, seed=0)))

@@ -168,7 +168,7 @@ def test_repeated_steps_stay_inside_limits_and_move_the_other_joints() -> None:
     assert found.success.sum() >= 9
 
 
-def test_several_tasks_by_priority_and_weights() -> None:
+def test_priority_and_augmented_steps_solve_several_tasks() -> None:
     """`Priority` and `Augmented`, which need one linearization per task, converge."""
     T = PANDA.fk(Q + 0.2)
     tasks = [PositionTask(), supple.OrientationTask()]

@@ -20,7 +20,7 @@ MIXED = np.array([POSES[0], FAR, np.full((4, 4), np.nan), POSES[1]])
 
 
 def test_one_target_gives_a_solution_that_is_true_if_it_converged() -> None:
-    for target in (POSES[0], POSES[0].tolist()):  # the fast path, and the other
+    for target in (POSES[0], POSES[0].tolist()):  # the fast path, and the slow one
         found = solve(PANDA, target)
         assert type(found) is Solution
         assert found

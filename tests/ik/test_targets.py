@@ -238,7 +238,7 @@ def test_uneven_times_give_the_path_of_even_ones() -> None:
     assert np.linalg.norm(given.error, axis=1).max() < 3e-3
 
 
-def test_a_twist_alone_moves_the_frame_along() -> None:
+def test_a_frame_moves_by_its_twist_times_the_duration() -> None:
     """With a twist and no target, the frame has moved by twist × 1 s after a second."""
     arm, q0 = robot("panda"), AT["panda"]
     v = np.array([0.1, -0.05, 0.05, 0.0, 0.0, 0.0])

@@ -116,7 +116,7 @@ def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it(batch: bool) -> No
     assert np.linalg.norm(robot.fk(q)[:, :3, 3] - p, axis=1).max() <= tolerance * (1 + 1e-6)
 
 
-def test_a_long_slide_has_no_turns() -> None:
+def test_positions_of_a_long_prismatic_joint_are_not_wrapped() -> None:
     """On a prismatic joint of 40 m, the closest point is found from a seed at its end."""
     joint = Joint("slide", "prismatic", "base", "tip", axis=(1, 0, 0), lower=-20.0, upper=20.0)
     robot = Robot(Description("slide", (joint,)))

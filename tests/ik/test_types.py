@@ -56,7 +56,7 @@ sp.solve(panda, T, framee="x")
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which mypy keeps what it knows of supple and NumPy between the tests."""
+    """Return a folder for the cache of mypy, which all tests of this file share."""
     return tmp_path_factory.mktemp("mypy")
 
 

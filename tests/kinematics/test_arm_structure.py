@@ -49,7 +49,9 @@ def test_the_structure_of_built_in_robots_is_detected(name: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file[1]).stem)
-def test_robot_files(file: tuple[str, str], robot_files: RobotFiles) -> None:
+def test_the_structure_of_arms_of_robot_files_is_detected(
+    file: tuple[str, str], robot_files: RobotFiles
+) -> None:
     robot = sp.urdf(robot_files(*file))
     check(robot.structure, *FILES[file])
     assert robot.structure.exact

@@ -248,7 +248,7 @@ def test_what_a_format_cannot_express_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("read", [sp.Robot.from_mujoco, sp.Robot.from_pinocchio])
-def test_only_models_are_read(read: Callable[[object], sp.Robot]) -> None:
+def test_readers_of_models_refuse_file_names(read: Callable[[object], sp.Robot]) -> None:
     with pytest.raises(InputError, match="takes a"):
         read("robot.urdf")
 

@@ -97,7 +97,7 @@ def test_change_is_the_norm_of_the_difference_from_the_last_jacobian() -> None:
     assert Linearization(J, np.zeros(3), before=first).change == 0
 
 
-def test_a_linearization_keeps_only_the_one_before_it() -> None:
+def test_a_linearization_refers_to_the_previous_one_only() -> None:
     last = None
     for i in range(5):
         last = Linearization(np.eye(2) * (i + 1), np.full(2, i), last)

@@ -53,7 +53,7 @@ def midpoint(q: Array) -> Array:
     return np.mean([PANDA.fk(q, frame)[..., :3, 3] for frame in FRAMES], axis=0)
 
 
-def test_its_rows_are_derivatives_of_the_quantity() -> None:
+def test_rows_of_the_new_task_are_derivatives_of_its_quantity() -> None:
     lin = sp.linearize(PANDA, TASK, Q, target=np.zeros(3))
     np.testing.assert_allclose(lin.e, -midpoint(Q), atol=1e-12)
     steps = 1e-6 * np.eye(PANDA.dof)
@@ -104,7 +104,7 @@ def test_a_servo_follows_its_targets_and_velocities() -> None:
         servo(q, target=np.zeros(4))
 
 
-def test_paths_and_batches_of_velocities_take_it() -> None:
+def test_paths_and_batches_of_velocities_accept_the_new_task() -> None:
     q = np.array([0.1, 0.4, -0.2, -1.5, 0.3, 1.9, 0.2])
     begin = midpoint(q)
     line = begin + np.linspace(0, 1, 100)[:, None] * [0.05, 0.0, -0.05]

@@ -222,7 +222,7 @@ def test_a_transition_makes_priorities_continuous_where_tasks_conflict(
 
 
 @pytest.mark.parametrize("s", [0.1, 0.5, 0.8])
-def test_a_direction_that_is_taken_in_part_moves_in_part(s: float) -> None:
+def test_a_transition_leaves_lower_tasks_a_share_of_a_direction(s: float) -> None:
     """Of the third task's motion along a direction, of which the second took h, 1 - h remains."""
     edge, h = 0.1, s * s * (3 - 2 * s)
     t = s * edge / np.sqrt(1 - (s * edge) ** 2)  # the second task's σ is s · edge of its ‖J‖

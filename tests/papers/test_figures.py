@@ -360,7 +360,7 @@ def test_figures_show_configurations_and_paths_of_the_puma(ran: Ran, pictures: P
         np.testing.assert_allclose(path, course.poses[:, :3, 3], atol=1e-12)
 
 
-def test_the_tool_seen_along_the_plane_of_its_circle(pictures: Pictures) -> None:
+def test_the_figure_shows_the_circle_of_the_tool_edge_on(pictures: Pictures) -> None:
     """MK Fig. 6: on the way up and down again the tool is not at the same places."""
     from supple.papers.maciejewski_klein.courses import MAX_GAIN, course_a, followed_by_all
     from supple.papers.maciejewski_klein.drawing import joints_of
@@ -388,7 +388,9 @@ def test_the_tool_seen_along_the_plane_of_its_circle(pictures: Pictures) -> None
         assert len(arms) == 9
 
 
-def test_operations_and_what_filtering_adds(ran: Ran, pictures: Pictures) -> None:
+def test_the_figure_shows_operations_and_the_cost_of_filtering(
+    ran: Ran, pictures: Pictures
+) -> None:
     """MK V: the operations of each method, and the shares that the claims of the text name."""
     outcome, figure = ran("mk-cost"), pictures("mk-cost")
     joints, found = outcome.curves["joints"], outcome.quantities
@@ -408,7 +410,7 @@ def test_operations_and_what_filtering_adds(ran: Ran, pictures: Pictures) -> Non
     assert "six joints" in [text.get_text() for text in ax.texts]
 
 
-def test_shares_and_errors_of_many_paths(ran: Ran, pictures: Pictures) -> None:
+def test_the_figure_shows_shares_and_errors_of_many_paths(ran: Ran, pictures: Pictures) -> None:
     """MK Fig. 7-10: a bar for each statement, a point for each path."""
     outcome, figure = ran("mk-paths"), pictures("mk-paths")
     ax = panel(figure, "Share of the paths")

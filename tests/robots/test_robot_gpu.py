@@ -8,10 +8,10 @@ import pytest
 
 import robots
 import robots_gpu
-import supple
 from robots_files import ends, load
 from robots_judge import Reading, Row
 from robots_laws import broken, not_compiled
+from supple.gpu import devices
 
 # Robots with long and short chains, and with constants of all sizes.
 WHOLE = ("puma560_robot.urdf", "tiago_pro.urdf", "allegro_right_hand.urdf")
@@ -38,7 +38,7 @@ def test_all_kernels_of_some_robots_compile(
 
 @pytest.mark.cuda
 def test_targets_of_all_robots_obey_the_same_laws_on_a_gpu(readings: list[Reading]) -> None:
-    if not supple.devices():
+    if not devices():
         pytest.skip("there is no GPU")
     work = robots.on_gpu(robots.distinct(readings))
     rows = list(robots_gpu.rows(work, "cuda", robots.COUNT, robots.HARD))

@@ -68,7 +68,9 @@ def test_violations_of_speed_and_position_limits_are_counted(known: tuple[Passag
     assert m.too_fast == 2
 
 
-def test_a_halt_is_rest_away_from_a_pose_in_reach(known: tuple[Passage, Array]) -> None:
+def test_the_halted_time_counts_rest_away_from_reachable_poses(
+    known: tuple[Passage, Array],
+) -> None:
     here, q = known
     stopped = q.copy()
     stopped[200:300] = q[200]

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
@@ -32,10 +33,16 @@ from supple.ik.gpu import (
     solvers,
     subproblems,
     targets,
+    world,
 )
 from supple.kinematics import gpu_frames
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
+_FOLDER = Path(__file__).parents[2] / "build/emulated"  # of the compiled sources
+_CACHES: tuple[Any, ...] = (  # of kernels and solvers of one device
+    *(solvers.gpu_solver, world.gpu_world, branches.gpu_branches, targets._kernels),
+    *(ranking._kernels, ranking._cost_kernel, linearize._linearizer, linearize._step_kernel),
+)
 # Compiling takes most of the time of these tests, hence no optimization and no forced inlining.
 _OPTIONS = (
     *("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden"),
@@ -288,11 +295,11 @@ def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
     )
 
 
-def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
+def install(patch: pytest.MonkeyPatch) -> Device:
     """Make device="cuda" select the emulated GPU, and return it."""
     if not shutil.which("g++") or not sys.platform.startswith("linux"):
         pytest.skip("the emulated GPU needs Linux and g++")
-    device = Device(folder)
+    device = Device(_FOLDER)
 
     class Info:
         architecture = "emulated"
@@ -316,3 +323,38 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
     for module in (*compiling, gpu_targets):
         patch.setattr(module, "compile_source", no_compiler)
     return device
+
+
+def emulated_and_real() -> Any:
+    """Return a fixture that runs all tests of a file on this GPU, and on a real one: -m cuda."""
+
+    def device(request: pytest.FixtureRequest) -> Iterator[str]:
+        _forget()
+        with pytest.MonkeyPatch.context() as patch:
+            if request.param == "emulated":
+                install(patch)
+            yield request.param
+        _forget()
+
+    params = ["emulated", pytest.param("real", marks=pytest.mark.cuda)]
+    return pytest.fixture(device, scope="module", params=params, autouse=True)
+
+
+def _forget() -> None:
+    for cached in _CACHES:
+        cached.cache_clear()
+
+
+def there(array: np.ndarray) -> Any:
+    """Return an array in the memory of the GPU that `emulated_and_real` chose."""
+    gpu = position.open_device(0)
+    if isinstance(gpu, Device):
+        return There(array)
+    gpu.use()
+    array, stream = np.ascontiguousarray(array), gpu.stream()
+    memory = gpu.allocate(array.nbytes, stream)
+    if array.size:
+        gpu.upload(memory.pointer, array, stream)
+    gpu.wait(stream)
+    steps = tuple(step // array.itemsize for step in array.strides)
+    return arrays.GpuArray(array.shape, array.dtype, steps, memory.pointer, memory)

@@ -89,8 +89,8 @@ SUPPLE_INLINE L balance_rows(int frames, int n, L* J) {
   return scale;
 }
 
-// The gradients poses_bar with respect to the targets of a solution q, and q_bar with respect to
-// its seed, from q_bar, which is overwritten.
+// Computes poses_bar, the gradient with respect to the targets of a solution q, from q_bar, the
+// gradient with respect to q; then overwrites q_bar by the gradient with respect to its seed.
 template <class L, class T>
 SUPPLE_INLINE void solution_gradient(const Chain<T>& chain, int frames, const SolutionRule& rule,
                                      const GradientSpace<L>& at) {

@@ -17,6 +17,7 @@ import supple as sp
 from supple import _core
 from supple.cli.console import FAILED, as_json_option, print_json, print_table
 from supple.errors import EXTRAS
+from supple.gpu import devices
 from supple.kinematics.environment import DEFAULT_THREADS
 
 _POSES = 2000  # number of poses in the self-test
@@ -57,7 +58,7 @@ def machine() -> dict[str, Any]:
         "instruction_set": _core.isa(),
         "available": _core.isas(),
         "threads": DEFAULT_THREADS,
-        "gpus": [str(device) for device in sp.devices()],
+        "gpus": [str(device) for device in devices()],
     }
 
 

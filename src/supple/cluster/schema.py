@@ -47,7 +47,7 @@ INVALID = "INVALID_TARGET"
 STATUSES = (*(status.name for status in SolveStatus), INVALID)
 _CHUNK = 8192  # number of rows that are converted at a time, so that they fit into the cache
 FAR = 50.0  # median distance of targets, relative to the reach, above which the unit cannot be m
-# Column names that other programs use for rotations, and that do not state the order of numbers.
+# Column names of other programs for rotations; they do not tell the order of the numbers.
 _AMBIGUOUS = ("quaternion", "quat", "orientation", "rotation", "pose", "wxyz", "xyzw")
 
 

@@ -100,7 +100,7 @@ def settled_batch(
 def free_solutions(found: Solutions, check: WorldCheck) -> Solutions:
     """Return the solutions of `Solver.all` that keep the clearance.
 
-    A target is as complete as before: these are all of its free solutions if the others were all.
+    `complete` does not change: where all solutions are given, the result has all free ones.
     """
     kept = np.flatnonzero(check.free(found.q))
     if len(kept) == len(found.q):

@@ -156,7 +156,7 @@ class Solver(_core.TargetSolver):
                 reach, and up to 16,384 if it is below 0.06 %, except with fewer than 6
                 revolute joints for more rows of one task; 8 with `step` or an `OpenTask`.
             threads: Maximum number of threads for a batch; all cores by default.
-            device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the
+            device: "cpu", or a GPU of `supple.gpu.devices()` ("cuda" for the first); by default the
                 device that holds the targets. On a GPU, timeout, explain, threads and progress are
                 not available; with max_move, the CPU searches again where the GPU's solution is too
                 far.

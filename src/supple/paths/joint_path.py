@@ -212,7 +212,7 @@ def bounds_of(
     tool_speed: float | None,
     frame: str | None,
 ) -> Bounds:
-    """Return the limits that apply along a path, of which some joints (n,) move.
+    """Return the limits along a path on which only some joints (n,) move.
 
     Raises:
         InputError: A joint that moves has no limit.

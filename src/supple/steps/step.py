@@ -120,7 +120,7 @@ class BatchStep:
             dt: Length of a step [s], required with limits.
             qd: Previous joint speeds (..., n), required if limits bound the accelerations.
             threads: Maximum number of threads; all cores if None.
-            device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); the device that
+            device: "cpu", or a GPU of `supple.gpu.devices()` ("cuda": the first); the device that
                 holds q if None. For arrays in GPU memory (CuPy, PyTorch, JAX), all float32 or all
                 float64, the result is in GPU memory too, and the call is asynchronous.
             stream: CUDA stream for arrays in GPU memory; if None, the stream that an array

@@ -1,4 +1,4 @@
-"""A robot in a world, in the memory of a GPU: what solutions are checked for there."""
+"""A robot and a world in GPU memory, for collision checks of solutions."""
 
 from __future__ import annotations
 
