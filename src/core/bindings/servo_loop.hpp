@@ -51,6 +51,7 @@ class ServoLoop {
         stacked_targets_(stacked_targets),
         stacked_velocities_(stacked_velocities) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
+    layout_ = &all.layout();
     const int n = all.chain<double>().nv, count = int(all.tasks<double>().size());
     check_index("held_tasks", 0, count, spec.held_tasks);
     check_index("loops", 0, spec.held_tasks + 1, spec.loops);
@@ -238,7 +239,7 @@ class ServoLoop {
     return copy(state.J, {servo_.rows, servo_.chain.nv});
   }
 
-  const Layout& layout() const { return nb::cast<const PyTasks&>(tasks_).layout(); }
+  const Layout& layout() const { return *layout_; }
   // Returns the configuration of coordinates of the kernel.
   nb::object configuration(const double* x) const {
     const npy_intp size = layout().nq();
@@ -426,6 +427,7 @@ class ServoLoop {
     }
   }
 
+  const Layout* layout_;  // of `tasks_`
   nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, constraint_rows_,
       lengths_;
   std::vector<OwnedStep<double>> owned_;
