@@ -20,6 +20,8 @@ _TWO = {  # words for a point of each side, the preferred ones first
 }
 _OPTIONAL = ("toe",)
 
+_LIMBS = "leg|arm|hip|knee|ankle|foot|shoulder|elbow|wrist|hand"  # that may follow an l or r
+
 _HAND = ("Thumb", "Index", "Middle", "Ring", "Pinky")
 _MOCAP = (
     *("Hips", "Spine", "Spine1", "Neck", "Head"),
@@ -83,7 +85,8 @@ def words_of(name: str) -> list[str]:
     """Return a name as lower-case words, its side first: ["left", "up", "leg"]."""
     split = re.sub(r"([A-Z])([A-Z][a-z])", r"\1 \2", name.split(":")[-1])
     split = re.sub(r"([a-z])([A-Z0-9])", r"\1 \2", split)
-    words = re.sub(r"[^a-z0-9]+", " ", split.lower()).split()
+    split = re.sub(r"[^a-z0-9]+", " ", split.lower())
+    words = re.sub(rf"\b([lr])(?=({_LIMBS})\b)", r"\1 ", split).split()
     sides = {"left": "left", "l": "left", "right": "right", "r": "right"}
     side = [sides[word] for word in words if word in sides]
     return side[:1] + [word for word in words if word not in sides]
