@@ -5,7 +5,8 @@
 // displacements y near the configuration, with the normal at the nearest points. Rows may be
 // missed; whoever reads them gives them a weight. Pairs begin to have rows the earlier, the faster
 // their parts move. The plane that separated a pair in an earlier step shows that it is still far
-// apart for a fraction of the time of a distance. Constants are explained in docs/constants.md.
+// apart for a fraction of the time of a distance. A foot that stands has no rows with the world;
+// one that is about to stand may touch it. Constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/collision/placed.hpp"
@@ -18,13 +19,14 @@ template <class T>
 struct ContactDemand {
   const CollisionModel<T>* model;  // null for none
   T distance;                      // that pairs keep [m]
-  T near, reach;       // distances at which rows begin between parts at rest, and fast ones [m]
-  T approach;          // share of the remaining distance that one step may take
-  T out;               // share of the missing distance that one step should gain
-  T fastest;           // most that one step should gain [m]
-  T weight;            // of a row [1/m]
-  T sudden;            // displacement beyond that of the last step for which rows are prepared [m]
-  const int* is_foot;  // (moving,): whether a body is a foot, which has no rows with the world
+  T near, reach;    // distances at which rows begin between parts at rest, and fast ones [m]
+  T approach;       // share of the remaining distance that one step may take
+  T out;            // share of the missing distance that one step should gain
+  T fastest;        // most that one step should gain [m]
+  T weight;         // of a row [1/m]
+  T sudden;         // displacement beyond that of the last step for which rows are prepared [m]
+  const int* foot;  // (moving,): index of the foot that a body is, or -1
+  T hold;           // factor of the weights of a foot that stands
 };
 
 }  // namespace supple
@@ -134,16 +136,18 @@ SUPPLE_FN void contact_row(const CollisionModel<T>& model, const Placed<T>& plac
 }
 
 // Writes the rows of all close pairs: row (count, s) with b and weights. y (s,) is the displacement
-// of the last step. Returns the number of rows.
+// of the last step; hold (feet,) are the factors of the weights of the feet. Returns the number of
+// rows.
 template <class L, class T>
-SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, int s, T* row, T* b,
-                           T* weight, T* memory) {
+SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, const T* hold, int s,
+                           T* row, T* b, T* weight, T* memory) {
   const CollisionModel<T>& model = *of.model;
   int size, count = 0;
   ContactMemory<T> m = contacts_in(model, memory, size);
   place<L>(model, q, m.placed);
   bound_distances<L>(model, m.placed);
   measure_turns(model, m);
+  T least, approach;  // of the group
   const auto add = [&](int pair, const PairGroup& group, T ease, T within,
                        const Contact<T>& contact) {
     T* const normal = m.normal + 3 * pair;
@@ -151,8 +155,8 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, i
     if (!(contact.distance < within) || count >= most_contact_rows) return;
     const bool swapped = model.shape[model.pair[2 * pair]].body != group.first;
     contact_row(model, m.placed, group, swapped, contact, s, row + count * s);
-    const T room = contact.distance + ease - of.distance;
-    b[count] = room < 0 ? min(-room * of.out, of.fastest) : -room * of.approach;
+    const T room = contact.distance + ease - least;
+    b[count] = room < 0 ? min(-room * of.out, of.fastest) : -room * approach;
     weight[count] = of.weight;
     // Rows that only a sudden motion would miss are left out.
     const T spare = padded_dot(0, s, row + count * s, y) - b[count];
@@ -161,13 +165,19 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, i
   for (int g = 0; g < model.groups; ++g) {
     const PairGroup& group = model.group[g];
     const bool world = group.second >= model.moving;
-    const T ease = eased_by(model, g, of.distance);
-    const T lower = lower_bound_of(model, m.placed, group) + ease - of.distance;
+    least = of.distance, approach = of.approach;
+    if (const int foot = of.foot[group.first]; world && foot >= 0) {
+      if (hold[foot] >= of.hold) continue;
+      // It may land.
+      least *= max(T(2) / hold[foot] - T(1), T(0));
+      approach = min(approach * hold[foot], T(1));
+    }
+    const T ease = eased_by(model, g, least);
+    const T lower = lower_bound_of(model, m.placed, group) + ease - least;
     if (!(lower < of.reach)) continue;
-    if (world && of.is_foot[group.first]) continue;
-    const T room = min(of.near + approach_of(model, m, group) / of.approach, of.reach);
+    const T room = min(of.near + approach_of(model, m, group) / approach, of.reach);
     if (!(lower < room)) continue;
-    const T within = room + of.distance - ease;
+    const T within = room + least - ease;
     PairGroup runs = group;
     runs.singles[1] = runs.singles[0];
     visit_group<L>(model, m.placed, runs, within, [&](int pair, const Contact<T>& contact) {

@@ -34,12 +34,21 @@ struct Followed {
   int foot;              // index of the foot, or -1
 };
 
+// The balls of a foot that can be its lowest ones; corners have no radius.
+template <class T>
+struct Sole {
+  int count;
+  const T* ball;  // (count, 4): centers, in the frame of the foot, and radii [m]
+  const T* up;    // (3,): normal of the surface on which it stands, in the frame of the foot
+};
+
 // Everything that is constant in a motion.
 template <class T>
 struct Following {
   Chain<T> chain;
   int follows, rows, feet;
   const Followed<T>* follow;
+  const Sole<T>* sole;         // (feet,)
   const JointLimit<T>* limit;  // (nv,)
   const T* rest;               // (nv,): neutral configuration
   const T* posture;            // (nv,): weights of the posture
@@ -115,6 +124,20 @@ SUPPLE_INLINE Vec3<T> turn_to(const Rotation<T>& from, const Rotation<T>& to) {
   return from * log(Rotation<T>{into(from, to.x), into(from, to.y), into(from, to.z)});
 }
 
+// Returns how much lower a foot hangs over the surface on which it should stand because it is
+// turned otherwise than it should be.
+template <class T>
+SUPPLE_FN T hangs_lower(const Sole<T>& sole, const Rotation<T>& is, const Rotation<T>& should) {
+  const Vec3<T> up{sole.up[0], sole.up[1], sole.up[2]}, now = into(is, should * up);
+  T low = Number<T>::huge, meant = low;
+  for (int i = 0; i < sole.count; ++i) {
+    const T* const ball = sole.ball + 4 * i;
+    const Vec3<T> p{ball[0], ball[1], ball[2]};
+    low = min(low, dot(now, p) - ball[3]), meant = min(meant, dot(up, p) - ball[3]);
+  }
+  return meant - low;
+}
+
 // Adds the weighted rows of one frame: displacement and turn [v; w] from where it is.
 template <class T>
 SUPPLE_FN int add_frame_rows(const Following<T>& of, const Followed<T>& follow, T factor,
@@ -162,11 +185,17 @@ SUPPLE_FN void assemble(const Following<T>& of, FollowState<T>& state, const T* 
       const int f = follow.foot;
       T* const anchor = state.anchor + 12 * f;
       const bool stands = hold[f] >= of.hold;
-      if (stands && state.stands[f] == 0) {
+      if (!stands || state.stands[f] == 0) {
+        // A foot that cannot turn as it should must not sink: its lowest point is where it should
+        // be.
+        const Vec3<T> up = then.R * Vec3<T>{of.sole[f].up[0], of.sole[f].up[1], of.sole[f].up[2]};
+        const Vec3<T> lift = up * hangs_lower(of.sole[f], at.R, then.R);
+        now.p = now.p + lift, then.p = then.p + lift;
         // Where limits kept a foot from its place, it stands where it is, instead of sliding.
         const Vec3<T> off = then.p - at.p, turn = turn_to(at.R, then.R);
-        const T far = max(dot(off, off), dot(turn, turn));
-        put_pose(far > of.touch * of.touch ? at : then, anchor);
+        const bool far = max(dot(off, off), dot(turn, turn)) > of.touch * of.touch;
+        const T raise = max(dot(up, off), T(0));
+        if (stands) put_pose(far ? Pose<T>{at.R, at.p + up * raise} : then, anchor);
       }
       if (stands) now = then = pose_at(static_cast<const T*>(anchor));
       state.stands[f] = T(stands);
@@ -417,6 +446,7 @@ SUPPLE_FN void correct_feet(const Following<T>& of, FollowState<T>& state, const
     add_rows(of, rows_of_pairs, m);
     if (!solve_free(of, static_cast<const T*>(state.active), m)) return;
   }
+  T before = Number<T>::huge;
   for (int round = 0; round < feet_rounds; ++round) {
     integrate(of.chain, state.q, static_cast<const T*>(m.y), T(1), m.d);
     forward(of.chain, static_cast<const T*>(m.d), m.joint);
@@ -444,6 +474,14 @@ SUPPLE_FN void correct_feet(const Following<T>& of, FollowState<T>& state, const
       row += rows;
     }
     if (!(most > feet_tolerance * of.hold)) return;
+    if (!(most < before)) {  // joints can hardly move the feet: the correction was too long
+      const T share(round + 1 < feet_rounds ? 0.5 : 0);
+      for (int j = 0; j < n; ++j) m.y[j] = m.start[j] + share * (m.y[j] - m.start[j]);
+      continue;
+    }
+    if (round + 1 == feet_rounds) return;
+    before = most;
+    copy_numbers(n, m.y, m.start);
     for (int j = 0; j < s; ++j) m.pull[j] = j < n && state.active[j] == 0 ? m.sum[j] : T(0);
     for (int j = 0; j < s; ++j) m.sum[j] = m.pull[j];
     factor_solve(n, m.A, m.lower, 1, m.sum);
@@ -486,7 +524,7 @@ SUPPLE_FN void follow_step(const Following<T>& of, FollowState<T>& state, const 
   int rows = 0;
   if (of.contacts.model) {
     rows = contact_rows<L>(of.contacts, static_cast<const T*>(state.q), static_cast<const T*>(m.y),
-                           s, m.row, m.row_b, m.row_w, contact_memory);
+                           hold, s, m.row, m.row_b, m.row_w, contact_memory);
     for (int r = 0; r < rows; ++r) {
       m.row_on[r] = T(padded_dot(0, s, m.row + r * s, static_cast<const T*>(m.y)) < m.row_b[r]);
     }

@@ -49,7 +49,8 @@ class PyFollowing {
  public:
   PyFollowing(const PyChain& chain, nb::object collision, const LimitsSpec& limits,
               const std::vector<double>& position, const std::vector<double>& rotation,
-              const std::vector<double>& gain, const Ints& foot, nb::handle rest,
+              const std::vector<double>& gain, const Ints& foot,
+              const std::vector<std::vector<double>>& soles, nb::handle rest,
               const Doubles& posture, double dt, double posture_gain, double smooth, double hold,
               double touch, const Doubles& contact)
       : layout_(chain.layout()), chain_(chain.owned<double>()), collision_(std::move(collision)) {
@@ -74,13 +75,21 @@ class PyFollowing {
       rows += 3 * (position[k] > 0) + 3 * (rotation[k] > 0);
       feet = std::max(feet, foot[k] + 1);
     }
+    check_length("soles", feet, soles.size());
+    for (const std::vector<double>& sole : soles) {
+      check_length("a sole", 3 + sole.size() / 4 * 4, sole.size());
+      check_at_least("the number of a sole's balls", 1, int(sole.size()) / 4);
+      sole_balls_.emplace_back(sole.begin(), sole.end());
+      const double* const own = sole_balls_.back().data();
+      sole_.push_back({int(sole.size()) / 4, own + 3, own});
+    }
     const CollisionModel<double>* model = nullptr;
     if (!collision_.is_none()) {
       if (!nb::isinstance<PyCollisionModel>(collision_))
         throw nb::type_error("collision must be a CollisionModel or None");
       model = &nb::inst_ptr<PyCollisionModel>(collision_)->view();
       check_length("the collision model's coordinates", n, model->chain.nv);
-      is_foot_.assign(model->moving, 0);
+      body_foot_.assign(model->moving, -1);
       for (int b = 0; b < model->moving; ++b) {
         const int joint = model->chain.frame[model->body[b].frame].joint;
         for (int k = 0; k < count; ++k) {
@@ -88,7 +97,7 @@ class PyFollowing {
           const int own = chain_.frames[k].joint;
           if (foot[k] >= 0 && own >= 0 &&
               chain_.joints[own].v_index == model->chain.joint[joint].v_index) {
-            is_foot_[b] = 1;
+            body_foot_[b] = foot[k];
           }
         }
       }
@@ -98,6 +107,7 @@ class PyFollowing {
            .rows = rows,
            .feet = feet,
            .follow = follow_.data(),
+           .sole = sole_.data(),
            .limit = limits_.data(),
            .rest = rest_.data(),
            .posture = posture_.data(),
@@ -115,7 +125,8 @@ class PyFollowing {
                         .fastest = contact[5],
                         .weight = contact[6],
                         .sudden = contact[7],
-                        .is_foot = is_foot_.data()}};
+                        .foot = body_foot_.data(),
+                        .hold = hold}};
     state_.assign(4 * n + 13 * feet, 0.0);
     double* const at = state_.data();
     now_ = {at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 4 * n + 12 * feet};
@@ -164,7 +175,9 @@ class PyFollowing {
   nb::object collision_;
   std::vector<JointLimit<double>> limits_;
   std::vector<Followed<double>> follow_;
-  Ints is_foot_;
+  Ints body_foot_;
+  std::vector<Doubles> sole_balls_;
+  std::vector<Sole<double>> sole_;
   Doubles posture_, rest_, state_, last_;
   Following<double> of_;
   FollowState<double> now_;
@@ -176,11 +189,12 @@ class PyFollowing {
 void bind_following(nb::module_& m) {
   nb::class_<PyFollowing>(m, "Following", "A motion that follows the poses of many frames.")
       .def(nb::init<const PyChain&, nb::object, const LimitsSpec&, const std::vector<double>&,
-                    const std::vector<double>&, const std::vector<double>&, const Ints&, nb::handle,
-                    const Doubles&, double, double, double, double, double, const Doubles&>(),
+                    const std::vector<double>&, const std::vector<double>&, const Ints&,
+                    const std::vector<std::vector<double>>&, nb::handle, const Doubles&, double,
+                    double, double, double, double, const Doubles&>(),
            nb::kw_only(), "chain"_a, "collision"_a.none(), "limits"_a, "position"_a, "rotation"_a,
-           "gain"_a, "foot"_a, "rest"_a, "posture"_a, "dt"_a, "posture_gain"_a, "smooth"_a,
-           "hold"_a, "touch"_a, "contact"_a)
+           "gain"_a, "foot"_a, "soles"_a, "rest"_a, "posture"_a, "dt"_a, "posture_gain"_a,
+           "smooth"_a, "hold"_a, "touch"_a, "contact"_a)
       .def("start", &PyFollowing::start, "q"_a)
       .def("run", &PyFollowing::run, "target"_a, "hold"_a,
            nb::sig("def run(self, target: numpy.typing.NDArray[numpy.float64], hold: "

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from supple import _core
-from supple.kinematics.frames import ancestors
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array
+from supple.retargeting.humanoid import lowest_of
 from supple.retargeting.mapping import Mapping
 
 POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
@@ -58,9 +58,6 @@ class Following:
         for first in robot._balls:
             posture[first - 3 : first + 3] = 0.0
         frames = tuple(follow.frame for follow in mapping.follows)
-        # A leg with fewer than six joints cannot reach every pose: its foot stays where it is.
-        above = len(ancestors(robot, humanoid.pelvis))
-        reaches = all(len(ancestors(robot, foot)) - above >= 6 for foot in feet)
         part = 120 * dt
         self.dt = dt
         self._kernel = _core.Following(
@@ -71,13 +68,15 @@ class Following:
             rotation=[follow.rotation for follow in mapping.follows],
             gain=[share] * len(frames),
             foot=[feet.index(frame) if frame in feet else -1 for frame in frames],
+            soles=[[*humanoid.at[foot][2, :3], *lowest_of(robot, foot).ravel()] for foot in feet],
             rest=robot.neutral(),
             posture=posture.tolist(),
             dt=dt,
             posture_gain=share,
             smooth=SMOOTH,
             hold=HOLD,
-            touch=TOUCH if reaches else 0.0,
+            # A leg with fewer than six joints cannot reach every pose: its foot stands where it is.
+            touch=TOUCH if humanoid.turns_feet else 0.0,
             contact=[
                 clearance + SPARE,
                 NEAR,

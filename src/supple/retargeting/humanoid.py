@@ -16,6 +16,7 @@ from supple.describe.joint import Joint
 from supple.describe.shapes import HalfSpace, Mesh, Shape
 from supple.errors import InputError, join_names
 from supple.kinematics import Robot
+from supple.kinematics.frames import ancestors
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array
 from supple.retargeting.points import words_of
@@ -25,6 +26,10 @@ _MIDDLE = {
     "arm": re.compile(r"elbow|fore_?arm|lower_?arm", re.IGNORECASE),
 }
 SOLE = 0.01  # points this close to the lowest one belong to the sole [m]
+_ANGLES = np.arange(8) * np.pi / 4
+_OUTWARD = np.stack([np.cos(_ANGLES), np.sin(_ANGLES), 0 * _ANGLES], axis=-1)
+_AROUND = np.concatenate([np.eye(3), -np.eye(3)])
+_TILTS = (0.3, 0.6, 1.0)  # at which the lowest points of a foot are found [rad]
 
 
 class Limb(NamedTuple):
@@ -110,6 +115,12 @@ class Humanoid:
             soles=(sole_of(moving, legs[0].end), sole_of(moving, legs[1].end)),
             at={name: np.asarray(moving.fk(q, name), dtype=np.float64) for name in names},
         )
+
+    @property
+    def turns_feet(self) -> bool:
+        """Whether both legs have the six joints that put a foot into any pose."""
+        above = len(ancestors(self.robot, self.pelvis))
+        return all(len(ancestors(self.robot, leg.end)) - above >= 6 for leg in self.legs)
 
     def length(self, limb: Limb) -> tuple[float, float]:
         """Return the lengths of the two segments of a limb [m]."""
@@ -201,45 +212,63 @@ def sole_of(robot: Robot, foot: str) -> Array:
     They are the lowest one and the outermost ones, in eight directions, of those within 1 cm of it.
     A foot without shapes has one, at its origin.
     """
+    T, balls = _balls_of(robot, foot)
+    world = np.concatenate([balls[:, :3] + balls[:, 3:] * way for way in _AROUND])
+    low = world[world[:, 2] <= world[:, 2].min() + SOLE]
+    chosen = {int(low[:, 2].argmin()), *(low @ _OUTWARD.T).argmax(axis=0).tolist()}
+    return np.asarray((low[sorted(chosen)] - T[:3, 3]) @ T[:3, :3])
+
+
+def lowest_of(robot: Robot, foot: str) -> Array:
+    """Return balls (k, 4) of a foot that can be its lowest ones as it tilts, in its frame [m].
+
+    They are centers and radii; corners have no radius.
+    """
+    T, world = _balls_of(robot, foot)
+    ways = [[0.0, 0.0, -1.0]]
+    ways += [way for tilt in _TILTS for way in np.sin(tilt) * _OUTWARD - [0, 0, np.cos(tilt)]]
+    far = world[:, :3] @ np.transpose(ways) + world[:, 3:]
+    chosen = sorted(set(far.argmax(axis=0).tolist()))
+    own = (world[chosen, :3] - T[:3, 3]) @ T[:3, :3]
+    return np.concatenate([own, world[chosen, 3:]], axis=1)
+
+
+def _balls_of(robot: Robot, foot: str) -> tuple[Array, Array]:
+    """Return the pose (4, 4) of a foot and balls (k, 4) that span its shapes, at neutral [m]."""
     chains = _Chains(robot.description)
     q = robot.neutral()
     T = robot.fk(q, foot)
-    points = [
-        robot.fk(q, link)[:3, :3] @ point + robot.fk(q, link)[:3, 3]
-        for link in robot.description.links
-        if chains.body(link) == chains.body(foot)
-        for shape in robot.shapes.get(link, ())
-        for point in _points(shape)
-    ]
-    world = np.array(points) if points else T[None, :3, 3]
-    low = world[world[:, 2] <= world[:, 2].min() + SOLE]
-    angles = np.arange(8) * np.pi / 4
-    outward = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=-1)
-    chosen = {int(low[:, 2].argmin()), *(low @ outward.T).argmax(axis=0).tolist()}
-    lowest = low[sorted(chosen)]
-    return np.asarray((lowest - T[:3, 3]) @ T[:3, :3])
+    found = [np.append(T[:3, 3], 0.0)[None]]
+    for link in robot.description.links:
+        if chains.body(link) != chains.body(foot):
+            continue
+        at = robot.fk(q, link)
+        for shape in robot.shapes.get(link, ()):
+            balls = _balls(shape)
+            found.append(
+                np.concatenate([balls[:, :3] @ at[:3, :3].T + at[:3, 3], balls[:, 3:]], axis=1)
+            )
+    return np.asarray(T), np.concatenate(found[1:] if len(found) > 1 else found)
 
 
-def _points(shape: Shape) -> Array:
-    """Return points (k, 3) that span a shape from below, in the frame of its link [m]."""
+def _balls(shape: Shape) -> Array:
+    """Return balls (k, 4) whose hull contains a shape, in the frame of its link [m]."""
     if isinstance(shape, HalfSpace):
-        return np.empty((0, 3))
+        return np.empty((0, 4))
     if isinstance(shape, Mesh):
         shape = hull_of(shape)
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
-    around = np.concatenate([np.eye(3), -np.eye(3)])
+    radius = 0.0
     if isinstance(shape, Box):
         own = 0.5 * signs * np.asarray(shape.size)
     elif isinstance(shape, Sphere):
-        own = shape.radius * around
+        own, radius = np.zeros((1, 3)), shape.radius
     elif isinstance(shape, Cylinder):
         own = 0.5 * signs * np.array([2 * shape.radius, 2 * shape.radius, shape.length])
     elif isinstance(shape, Capsule):
-        end = np.array([0, 0, 0.5 * shape.length])
-        own = np.concatenate([shape.radius * around + end, shape.radius * around - end])
+        own, radius = np.array([[0, 0, 0.5], [0, 0, -0.5]]) * shape.length, shape.radius
     else:
         assert isinstance(shape, ConvexHull)
-        spread = shape.radius * around
-        own = (np.asarray(shape.points)[:, None] + spread).reshape(-1, 3)
+        own, radius = np.asarray(shape.points), shape.radius
     T = np.asarray(shape.pose)
-    return np.asarray(own @ T[:3, :3].T + T[:3, 3])
+    return np.column_stack([own @ T[:3, :3].T + T[:3, 3], np.full(len(own), radius)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Table
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ FOOT, PELVIS, HAND, MIDDLE, TORSO, TURN = 2.0, 1.0, 0.3, 1.0, 0.3, 0.1
 _STILL = 0.15  # speed below which a foot counts as standing when heights are measured [m/s]
 # Cosines of the slope of a foot from which on, and below which, its heading is that of the hips.
 STEEP = (0.4, 0.85)
+_LEVEL = np.array([1.0, 1.0, 0.0])
 _REST = 0.1  # height of an ankle above the ground of a motion without a standing foot [m]
 
 
@@ -116,6 +117,10 @@ class PointMapping:
         scale: Factor from the human's world to the robot's.
         legs: Factor from the human's legs to the robot's.
         rest: Height and slope of the human's standing feet.
+        ground: Height of the ground in the motion [m].
+        names: Names of the motion's key points.
+        apart: Distance by which each foot is farther out than the human's [m]. Legs with fewer than
+            six joints need it: their feet are level below the hips only.
     """
 
     humanoid: Humanoid
@@ -126,6 +131,7 @@ class PointMapping:
     rest: Rest
     ground: float = 0.0
     names: tuple[str, ...] = field(default=(), repr=False)
+    apart: float = 0.0
 
     @classmethod
     def guess(
@@ -173,9 +179,18 @@ class PointMapping:
         if humanoid.torso == humanoid.pelvis:
             del follows[1]
         rest = _rest(motion, at, floor)
-        return cls(
+        made = cls(
             humanoid, at, tuple(follows), float(used), float(legs), rest, floor, motion.names
         )
+        return made if humanoid.turns_feet else replace(made, apart=made._missing_width(motion))
+
+    def _missing_width(self, motion: HumanMotion) -> float:
+        """Return how much farther out each foot stands at the neutral configuration [m]."""
+        own = {key: motion.positions[:, k] for key, k in self.points.items()}
+        hips, ankles = (own[f"left_{key}"] - own[f"right_{key}"] for key in ("hip", "ankle"))
+        human = self.scale * np.median((unit(hips * _LEVEL) * ankles).sum(axis=1))
+        at = [self.humanoid.at[leg.end][:3, 3] for leg in self.humanoid.legs]
+        return float(0.5 * ((at[0] - at[1]) @ self._neutral()["pelvis"][:, 1] - human))
 
     def check(self, motion: HumanMotion) -> None:
         """Raise an error unless the motion has the points of the one that was measured."""
@@ -237,6 +252,7 @@ class PointMapping:
     def _feet_targets(self, own: Table[str, Array], across: Array) -> Array:
         """Return the poses of both feet (T, 2, 4, 4): the scaled ankles, turned as the toes are."""
         neutral = self._neutral()["pelvis"]
+        outward = self.apart * unit(across * _LEVEL)
         made = np.zeros((len(across), 2, 4, 4))
         made[..., 3, 3] = 1.0
         for k, side in enumerate(SIDES):
@@ -254,7 +270,7 @@ class PointMapping:
             c, s = np.cos(self.rest.slope), np.sin(self.rest.slope)
             level_of = np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
             made[:, k, :3, :3] = upright @ level_of @ neutral.T @ at[:3, :3]
-            made[:, k, :3, 3] = self.scale * ankle
+            made[:, k, :3, 3] = self.scale * ankle + (1 - 2 * k) * outward
             standing = -self.humanoid.soles[k] @ at[2, :3]  # of the frame above the sole
             made[:, k, 2, 3] += standing.max() - self.scale * (self.rest.height + self.ground)
         return made
