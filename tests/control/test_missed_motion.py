@@ -39,7 +39,7 @@ def numpy_missed(servo: sp.Servo, order: int) -> np.ndarray:
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_motion_has_the_missed_errors_of_each_servo_step(order: int) -> None:
     motion, missed = followed(order)
-    assert motion.missed.shape == motion.asked.shape == (30, 2)
+    assert motion.missed.shape == motion.commanded.shape == (30, 2)
     assert motion.tasks == (f"PositionTask of {motion.robot.tips[0]!r}", "PostureTask")
     np.testing.assert_allclose(motion.missed, missed, rtol=1e-6, atol=1e-9)
     assert any("PostureTask misses up to" in each for each in motion.reasons)
@@ -71,5 +71,5 @@ def test_a_path_that_is_followed_exactly_misses_nothing() -> None:
     motion = sp.paths.JointPath(robot, robot.random(2, seed=1)).timed(dt=0.01)
     assert motion.missed.shape == (len(motion), 1)
     assert not motion.missed.any()
-    assert motion.asked.any()
+    assert motion.commanded.any()
     assert motion.reasons == ()

@@ -55,9 +55,9 @@ def check(servo: Servo, report: Report, before: Array, order: int, dt: float) ->
     assert report.missed == pytest.approx(left / np.linalg.norm(lin.e), rel=1e-9, abs=1e-12)
     U = np.linalg.svd(lin.J)[0]
     for i, direction in enumerate(report.directions):
-        u = U[:, i] * np.sign(U[:, i] @ lin.e) * np.sign(direction.asked)
-        assert abs(direction.asked) == pytest.approx(abs(u @ lin.e), rel=1e-6, abs=1e-12)
-        if direction.missed is not None and abs(direction.asked) > 1e-3:
+        u = U[:, i] * np.sign(U[:, i] @ lin.e) * np.sign(direction.commanded)
+        assert abs(direction.commanded) == pytest.approx(abs(u @ lin.e), rel=1e-6, abs=1e-12)
+        if direction.missed is not None and abs(direction.commanded) > 1e-3:
             share = 1 - u @ lin.J @ done / (u @ lin.e)
             assert direction.missed == pytest.approx(share, rel=1e-6, abs=1e-6)
 
@@ -98,7 +98,7 @@ def free(**more: Any) -> Limits:
 
 
 @pytest.mark.parametrize(
-    ("limits", "q", "asked", "expected"),
+    ("limits", "q", "commanded", "expected"),
     [
         (free(), [0.99, 0.0], [9.0, 0.0], {0: ("position", 1, 1.0)}),
         (free(), [0.0, -0.99], [0.0, -9.0], {1: ("position", -1, -1.0)}),
@@ -113,11 +113,11 @@ def free(**more: Any) -> Limits:
     ],
 )  # fmt: skip
 def test_the_report_names_each_joint_that_a_limit_holds(
-    limits: Limits, q: list[float], asked: list[float], expected: dict[int, tuple[Any, ...]]
+    limits: Limits, q: list[float], commanded: list[float], expected: dict[int, tuple[Any, ...]]
 ) -> None:
     arm = robot("planar2")
     servo = Servo(arm, PostureTask(), dt=0.01, limits=limits)  # J is the identity
-    servo(q, np.array(asked, dtype=float))
+    servo(q, np.array(commanded, dtype=float))
     report = servo.explain()
     found = {held.joint: (held.limit, held.end, held.value) for held in report.held}
     assert found == {arm.joint_names[j]: what for j, what in expected.items()}

@@ -214,11 +214,11 @@ def test_a_linearization_keeps_its_configuration() -> None:
 
 
 def test_the_reported_command_has_the_sign_of_the_named_direction() -> None:
-    """The sign of `asked` refers to the named direction, whatever the sign of the SVD's vectors."""
+    """`commanded` is along the named direction, whatever the signs of the SVD's vectors."""
     for sign in (1.0, -1.0):
         lin = Linearization(np.diag([2.0, sign]), np.array([0.3, -0.7]))
-        asked = {d.words: d.asked for d in explain(lin).directions}
-        assert asked == pytest.approx({"row 0": 0.3, "row 1": -0.7})
+        commanded = {d.words: d.commanded for d in explain(lin).directions}
+        assert commanded == pytest.approx({"row 0": 0.3, "row 1": -0.7})
 
 
 def test_the_report_states_the_null_space_leakage_of_a_criterion() -> None:

@@ -33,17 +33,17 @@ class Direction:
     Attributes:
         words: The direction as text, for example "translation along world x".
         sigma: Its singular value: the task motion per unit of joint motion.
-        asked: The component of the task vector e along the direction.
-        gain: Joint motion per unit of `asked`: σ/(σ² + λ²) for damped least squares. None without a
-            step, or for a step without damping if `asked` is zero.
-        missed: The fraction of `asked` that the step does not perform: λ²/(σ² + λ²) for damped
+        commanded: The component of the task vector e along the direction.
+        gain: Joint motion per unit of `commanded`: σ/(σ² + λ²) for damped least squares. None
+            without a step, or for a step without damping if `commanded` is zero.
+        missed: The fraction of `commanded` that the step does not perform: λ²/(σ² + λ²) for damped
             least squares, 1 where the direction is lost. Above 1, the step moves against the
             command, and below 0 farther than the command. None where `gain` is None.
     """
 
     words: str
     sigma: float
-    asked: float
+    commanded: float
     gain: float | None = None
     missed: float | None = None
 
@@ -225,7 +225,7 @@ def explain_taken(
         lowered = f"limits need no more than lambda2 = {lambda2:.3g}"
         more = raised if lambda2 > chosen else lowered
         reason = f"{reason}; {more}" if reason else more
-    asked = float(np.linalg.norm(lin.e))
+    commanded = float(np.linalg.norm(lin.e))
     left = float(np.linalg.norm(lin.e - lin.J @ dq))
     null = added(step, lin) if isinstance(step, WITH_CRITERION) else None
     return replace(
@@ -234,7 +234,7 @@ def explain_taken(
         reason=reason,
         speed=speed,
         null_space_leakage=None if null is None else null_space_leakage(lin, null),
-        missed=left / asked if asked > 0 and left > _ROUNDING * asked else 0.0,
+        missed=left / commanded if commanded > 0 and left > _ROUNDING * commanded else 0.0,
         held=held,
         max_norm=max_norm,
         mode=mode,
@@ -308,18 +308,18 @@ def _direction(
     u = basis[:, i - lin.rank] if i >= lin.rank else lin.U[:, i]
     # The sign of a singular vector is arbitrary; the text makes the largest entry positive.
     way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0
-    sigma, asked = float(lin.sigma[i]), way * float(u @ lin.e)
+    sigma, commanded = float(lin.sigma[i]), way * float(u @ lin.e)
     gain: float | None = None
     missed: float | None = None
     if i >= lin.rank and dq is not None:
         gain, missed = 0.0, 1.0
-    elif dq is not None and abs(asked) > _LITTLE * np.linalg.norm(lin.e):
-        gain = way * float(lin.V[:, i] @ dq) / asked
+    elif dq is not None and abs(commanded) > _LITTLE * np.linalg.norm(lin.e):
+        gain = way * float(lin.V[:, i] @ dq) / commanded
         missed = 1 - sigma * gain
-        missed = missed if abs(missed * asked) > _ROUNDING * np.linalg.norm(lin.e) else 0.0
+        missed = missed if abs(missed * commanded) > _ROUNDING * np.linalg.norm(lin.e) else 0.0
     elif lambda2 is not None:
         gain, missed = sigma / (sigma**2 + lambda2), lambda2 / (sigma**2 + lambda2)
-    return Direction(direction_text(u, lin.rows), sigma, asked, gain, missed)
+    return Direction(direction_text(u, lin.rows), sigma, commanded, gain, missed)
 
 
 def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
@@ -372,13 +372,13 @@ def _lines(report: Report) -> list[str]:
     if report.speed is not None:
         lines.append(f"{report.step}: joint speed {report.speed:.3g}{_missed_text(report.missed)}")
     lines += [f"  {words} misses {missed:.1%} of its command" for words, missed in report.tasks]
-    largest = max(abs(d.asked) for d in report.directions)
-    lines.append(f"  {'sigma':>9} {'asked':>9} {'gain':>9} {'missed':>7}  direction")
+    largest = max(abs(d.commanded) for d in report.directions)
+    lines.append(f"  {'sigma':>9} {'commanded':>9} {'gain':>9} {'missed':>7}  direction")
     for d in report.directions:
         gain = "-" if d.gain is None else f"{d.gain:.3g}"
         missed = d.missed_text or "-"
-        asked = d.asked if abs(d.asked) > _ROUNDING * largest else 0.0
-        lines.append(f"  {d.sigma:9.3g} {asked:9.3g} {gain:>9} {missed:>7}  {d.words}")
+        commanded = d.commanded if abs(d.commanded) > _ROUNDING * largest else 0.0
+        lines.append(f"  {d.sigma:9.3g} {commanded:9.3g} {gain:>9} {missed:>7}  {d.words}")
     if report.null_space_leakage is not None:
         lines.append(f"null-space motion leaks {report.null_space_leakage:.3g} into the task")
     return lines

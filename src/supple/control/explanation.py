@@ -29,8 +29,8 @@ def explain_last_step(servo: Servo) -> Report:
     qd, before = servo._qd, servo._before
     speed = float(np.linalg.norm(qd))
     linearization = servo.linearization
-    asked = float(np.linalg.norm(servo._command)) or 1.0
-    share = float(np.linalg.norm(servo.lost)) / asked
+    commanded = float(np.linalg.norm(servo._command)) or 1.0
+    share = float(np.linalg.norm(servo.lost)) / commanded
     told = share > _MENTIONED_LOSS and servo._chosen > 0
     report = explain_taken(
         linearization,
@@ -59,7 +59,7 @@ def explain_last_step(servo: Servo) -> Report:
     return replace(
         report,
         damped=(share, direction_text(servo.lost, linearization.rows)) if told else None,
-        beyond=servo._beyond / asked,
+        beyond=servo._beyond / commanded,
         tasks=_missed_tasks(servo) if len(servo.tasks) > 1 else (),
     )
 
@@ -75,9 +75,9 @@ def _not_held(servo: Servo) -> tuple[str, ...]:
 
 def _missed_tasks(servo: Servo) -> tuple[tuple[str, float], ...]:
     """Return the tasks that the last step missed, with the fractions of their commands."""
-    asked, least = servo._per_task(servo._e), _MENTIONED_LOSS * float(np.linalg.norm(servo._e))
+    commanded, least = servo._per_task(servo._e), _MENTIONED_LOSS * float(np.linalg.norm(servo._e))
     missed = []
-    for task, left, wanted in zip(servo.tasks, servo.missed, asked, strict=True):
+    for task, left, wanted in zip(servo.tasks, servo.missed, commanded, strict=True):
         if left > max(least, _MENTIONED_LOSS * wanted):
             name = getattr(task, "frame", None)
             words = type(task).__name__ + (f" of {name}" if name else "")

@@ -15,20 +15,20 @@ from supple.tasks import Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import CompiledTasks
 
-_MENTIONED = 1e-3  # fraction of a command, and of the largest one, above which a loss is told
+_MENTIONED = 1e-3  # fraction of a command, and of the largest one, above which a loss is reported
 
 
 @dataclass(frozen=True, eq=False)
 class TaskShares:
-    """What the steps of a motion were asked for, and what they did not perform, task by task.
+    """The commands of each task in the steps of a motion, and the parts not performed.
 
     Attributes:
-        asked: Norm of each task's command in each step (K, tasks), of weighted rows.
+        commanded: Norm of each task's command in each step (K, tasks), of weighted rows.
         missed: Norm of the part of it that the step did not perform (K, tasks).
         tasks: Names of the tasks in words.
     """
 
-    asked: Array
+    commanded: Array
     missed: Array
     tasks: tuple[str, ...]
 
@@ -37,40 +37,42 @@ class TaskShares:
             return NotImplemented
         return (
             self.tasks == other.tasks
-            and np.array_equal(self.asked, other.asked)
+            and np.array_equal(self.commanded, other.commanded)
             and np.array_equal(self.missed, other.missed)
         )
 
     __hash__ = None  # type: ignore[assignment]  # of arrays
 
     @staticmethod
-    def of(layout: CompiledTasks, asked: Array, left: Array) -> TaskShares:
+    def of(layout: CompiledTasks, commanded: Array, left: Array) -> TaskShares:
         """Return the shares from weighted rows (K, m) of commands and of what is left of them."""
         begin = np.cumsum([0, *layout.counts[:-1]])
-        asked, left = (np.hypot.reduceat(np.abs(x), begin, axis=-1) for x in (asked, left))
-        return TaskShares(asked, left, unique_names(layout.tasks))
+        commanded, left = (np.hypot.reduceat(np.abs(x), begin, axis=-1) for x in (commanded, left))
+        return TaskShares(commanded, left, unique_names(layout.tasks))
 
     def part(self, index: Any) -> TaskShares:
         """Return the shares of the steps that an index selects."""
-        return replace(self, asked=self.asked[index], missed=self.missed[index])
+        return replace(self, commanded=self.commanded[index], missed=self.missed[index])
 
     def then(self, other: TaskShares | None) -> TaskShares | None:
         """Return the shares of this motion and then another one; None if those are unknown."""
         if other is None or other.tasks != self.tasks:
             return None
-        asked = np.concatenate([self.asked, other.asked])
-        return replace(self, asked=asked, missed=np.concatenate([self.missed, other.missed]))
+        commanded = np.concatenate([self.commanded, other.commanded])
+        return replace(
+            self, commanded=commanded, missed=np.concatenate([self.missed, other.missed])
+        )
 
     def sentences(self, status: NDArray[np.int32]) -> tuple[str, ...]:
         """Return a sentence about each task that steps with these statuses (K,) have missed."""
         told = []
         for k, name in enumerate(self.tasks):
-            asked, missed = self.asked[:, k], self.missed[:, k]
-            there = missed > _MENTIONED * np.maximum(asked, asked.max(initial=0.0))
+            commanded, missed = self.commanded[:, k], self.missed[:, k]
+            there = missed > _MENTIONED * np.maximum(commanded, commanded.max(initial=0.0))
             if not there.any():
                 continue
-            share = (missed[there] / np.maximum(asked[there], missed[there])).max()
-            steps = f"{there.sum()} of {len(asked)} steps"
+            share = (missed[there] / np.maximum(commanded[there], missed[there])).max()
+            steps = f"{there.sum()} of {len(commanded)} steps"
             told.append(
                 f"{name} misses up to {share:.1%} of its command in {steps}: "
                 f"{_causes(status[there], len(self.tasks) > 1)}"

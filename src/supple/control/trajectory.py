@@ -137,9 +137,9 @@ class Trajectory(Certified):
         return np.zeros((len(self), 0)) if self._shares is None else self._shares.missed
 
     @property
-    def asked(self) -> Array:
+    def commanded(self) -> Array:
         """The norm of each task's command in each step (K, tasks), in the units of `missed`."""
-        return np.zeros((len(self), 0)) if self._shares is None else self._shares.asked
+        return np.zeros((len(self), 0)) if self._shares is None else self._shares.commanded
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _BY_JOINT = ("q", "qd", "active")
 _BY_ROW = ("command", "velocity", "error")
-_BY_TASK = ("asked", "missed")
+_BY_TASK = ("commanded", "missed")
 _ALONE = ("t", "lambda2", "sigma_min", "status")
 _ESTIMATES = tuple(f"estimate_{each.name}" for each in fields(Estimates))
 
@@ -121,8 +121,8 @@ def from_table(table: Table) -> dict[str, Any]:
     if quaternions:
         made["_coordinates"] = coordinates
     if all(name in arrays and arrays[name].shape == (steps, len(tasks)) for name in _BY_TASK):
-        asked, missed = (np.asarray(arrays[name], np.float64) for name in _BY_TASK)
-        made["_shares"] = TaskShares(asked, missed, tasks)
+        commanded, missed = (np.asarray(arrays[name], np.float64) for name in _BY_TASK)
+        made["_shares"] = TaskShares(commanded, missed, tasks)
     if all(name in arrays for name in _ESTIMATES):
         made["estimates"] = Estimates(*(np.asarray(arrays[name]) for name in _ESTIMATES))
     return made

@@ -21,7 +21,7 @@ from supple.tasks.open_task import OpenTask
 
 
 class Asked(NamedTuple):
-    """What `solve` was asked for with several tasks.
+    """The targets and tolerances of a call with several tasks.
 
     Attributes:
         targets: Targets in the kernel's layout, (..., k) or (k,) for all.
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
     tolerances: tuple[float, float]
 
     def part(self, index: Any, shape: tuple[int, ...]) -> Asked:
-        """Return what was asked for a part of the batch axes `shape`."""
+        """Return those of a part of the batch, whose axes are `shape`."""
         shared = self.targets.ndim == 1 and shape
         return self if shared else Asked(np.array(self.targets[index]), self.tolerances)
 
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
     @staticmethod
     def of(data: bytes) -> Asked:
-        """Return what `tobytes` has converted."""
+        """Return the targets and tolerances that `tobytes` has converted."""
         *target, position, rotation = np.frombuffer(data).tolist()
         return Asked(np.array(target), (position, rotation))
 

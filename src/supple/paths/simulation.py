@@ -169,7 +169,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd[0] = servo._qd
     lambda2, command = np.empty(steps), np.empty((steps, len(layout.rows)))
     status, estimates = np.empty(steps, dtype=np.int32), []
-    asked, left = np.empty_like(command), np.empty_like(command)
+    commanded, left = np.empty_like(command), np.empty_like(command)
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
     if uneven and np.isfinite(servo.limits.max_jerk).any():
@@ -187,7 +187,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         )
         qd[k + 1], side[k] = servo._qd, servo._side
         lambda2[k], command[k], status[k] = servo._lambda2, servo._command, servo._causes()
-        asked[k], left[k] = servo._e, servo._left
+        commanded[k], left[k] = servo._e, servo._left
         estimates.append(servo._estimates)
     weights = layout.weights
     J = layout.jacobian(q[:-1])
@@ -208,7 +208,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         if not estimates or estimates[0] is None
         else Estimates(*np.array(estimates).T),
         robot=servo.robot,
-        _shares=TaskShares.of(layout, asked, left),
+        _shares=TaskShares.of(layout, commanded, left),
     )
 
 

@@ -103,13 +103,13 @@ def _directions(report: Any) -> str:
         (
             each.words,
             f"{each.sigma:.4g}",
-            f"{each.asked:.4g}",
+            f"{each.commanded:.4g}",
             "" if each.gain is None else f"{each.gain:.4g}",
             each.missed_text,
         )
         for each in report.directions
     ]
-    return _table(("direction", "singular value", "asked", "gain", "missed"), rows)
+    return _table(("direction", "singular value", "commanded", "gain", "missed"), rows)
 
 
 def solve_report_html(report: Any) -> str:
