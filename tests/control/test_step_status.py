@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from supple import (
     Limits,
     Linearization,
     PoseTask,
-    PositionTask,
     PostureTask,
     Servo,
     StepStatus,
@@ -302,147 +300,3 @@ def test_the_memory_of_a_nested_clamp_is_copied_and_reset() -> None:
     np.testing.assert_array_equal(again(q, TWIST), second)
     servo.reset()
     np.testing.assert_array_equal(servo(q, TWIST), first)
-
-
-# ---- weights inside limits ---------------------------------------------------------------------
-
-
-def best_inside(H: Array, g: Array, box: float, norm: float) -> Array:
-    """Return the minimizer of xᵀHx - 2 gᵀx with |x_j| <= box and ‖x‖ <= norm.
-
-    All sets of entries at bounds of the box are tried; the multiplier of the norm is bisected.
-    """
-    n, eye = len(g), np.eye(len(g))
-    sets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=n)))
-    free = sets == 0
-
-    def inside(more: float) -> Array:
-        A = H + more * eye
-        both = free[:, :, None] & free[:, None, :]
-        fixed = box * sets
-        right = np.where(free, g - fixed @ A, fixed)
-        x = np.linalg.solve(np.where(both, A, eye), right[..., None])[..., 0]
-        cost = np.einsum("ki,ij,kj->k", x, A, x) - 2 * x @ g
-        best: Array = x[
-            np.where((np.abs(x) <= box * (1 + 1e-9)).all(axis=1), cost, np.inf).argmin()
-        ]
-        return best
-
-    x = inside(0.0)
-    if np.linalg.norm(x) <= norm:
-        return x
-    low, high = 0.0, 1e3
-    for _ in range(45):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.linalg.norm(inside(middle)) > norm else (low, middle)
-    return inside(high)
-
-
-LAMBDA2 = 0.05
-WEIGHTED: dict[str, tuple[Any, Array, Array]] = {
-    "vectors": (WeightedDLS(damping.Constant(LAMBDA2), ROWS, W), np.diag(ROWS), np.diag(W)),
-    "matrices": (
-        WeightedDLS(damping.Constant(LAMBDA2), np.diag(ROWS), np.diag(W)),
-        np.diag(ROWS),
-        np.diag(W),
-    ),
-    "coupled": (
-        WeightedDLS(damping.Constant(LAMBDA2), None, np.diag(W) + 0.1),
-        np.eye(6),
-        np.diag(W) + 0.1,
-    ),
-    "clamped": (
-        AngleClamp(WeightedDLS(damping.Constant(LAMBDA2), None, np.diag(W) + 0.1), 1e6),
-        np.eye(6),
-        np.diag(W) + 0.1,
-    ),
-    "a user's rule": (WeightedDLS(lambda lin: LAMBDA2, None, W), np.eye(6), np.diag(W)),
-    "a criterion": (
-        WeightedCriterion(0.0, math.sqrt(LAMBDA2), REST, A=np.diag(W) + 0.1),
-        np.eye(6),
-        np.diag(W) + 0.1,
-    ),
-}
-
-
-@pytest.mark.parametrize("norm", [math.inf, 0.5])
-@pytest.mark.parametrize("name", WEIGHTED)
-def test_the_weighted_step_is_optimal_inside_limits(name: str, norm: float) -> None:
-    """The step minimizes (Jx - e)ᵀW₁(Jx - e) + λ² xᵀW₂x within the box and the bound on ‖x‖."""
-    arm, (step, W1, W2) = robot("panda"), WEIGHTED[name]
-    wide = np.full(7, 9.0)
-    limits = Limits(-wide, wide, np.full(7, 0.3), np.full(7, math.inf), max_norm=norm)
-    acted = 0
-    for k in range(2):
-        servo = Servo(arm, dt=DT, step=step, limits=limits)
-        servo(somewhere("panda", k), TWIST)
-        lin = servo.linearization
-        H, g = lin.J.T @ W1 @ lin.J + LAMBDA2 * W2, lin.J.T @ W1 @ lin.e
-        best = best_inside(H, g, 0.3, norm)
-        np.testing.assert_allclose(servo.qd, best, rtol=0, atol=1e-7)
-        acted += int(np.abs(best).max() > 0.2999)
-    assert acted
-
-
-def test_a_diagonal_matrix_is_a_vector_of_weights() -> None:
-    """A diagonal weight matrix and a vector give the same motion, statuses and damping."""
-    arm = robot("panda")
-    wide = np.full(7, 9.0)
-    for lambda2, norm in ((LAMBDA2, math.inf), (LAMBDA2, 0.5), (0.0, math.inf)):
-        limits = Limits(-wide, wide, np.full(7, 0.3), np.full(7, math.inf), max_norm=norm)
-        rule = damping.Constant(lambda2)
-        steps = WeightedDLS(rule, ROWS, W), WeightedDLS(rule, np.diag(ROWS), np.diag(W))
-        one, other = (Servo(arm, dt=DT, step=step, limits=limits) for step in steps)
-        for k in range(6):
-            q = somewhere("panda", k)
-            np.testing.assert_allclose(one(q, TWIST), other(q, TWIST), rtol=0, atol=1e-9)
-            assert one.lambda2 == pytest.approx(other.lambda2, rel=1e-6, abs=1e-9)
-            assert one.status is other.status
-
-
-# ---- the alternate Jacobian --------------------------------------------------------------------
-
-
-def test_a_servo_with_an_alternate_task_uses_the_alternate_jacobian() -> None:
-    """A Servo, `simulate` and a batch all give q̇ = J_alt⁺ gain (t - s)."""
-    arm, task = robot("panda"), PositionTask(alternate=True)
-    q, target = somewhere("panda", 1), np.array([0.9, 0.6, 0.8])
-    poses, J = arm.fk_jacobian(q)
-    e = target - poses[:3, 3]
-    at_target = J[:3] + np.cross(J[3:], e[:, None], axis=0)
-    expected = np.linalg.pinv(at_target) @ (20 * e)
-    free = Limits.none(arm)
-    servo = Servo(arm, task, dt=DT, step=Pseudoinverse(), limits=free)
-    servo(q, target=target)
-    np.testing.assert_allclose(servo.qd, expected, rtol=0, atol=1e-10)
-    many = simulate(arm, q, tasks=task, target=lambda t: target, dt=DT, duration=DT,
-                 step=Pseudoinverse(), limits=free, feedforward=False)  # fmt: skip
-    np.testing.assert_allclose(many.qd[0], expected, rtol=0, atol=1e-10)
-    # The reported velocity of the frame is that of the ordinary J.
-    np.testing.assert_allclose(many.velocity[0], J[:3] @ expected, rtol=0, atol=1e-10)
-    ordinary = Servo(arm, PositionTask(), dt=DT, step=Pseudoinverse(), limits=free)
-    ordinary(q, np.array([0.1, 0.2, 0.3]))
-    servo(q, np.array([0.1, 0.2, 0.3]))  # no target: the ordinary J
-    np.testing.assert_array_equal(servo.qd, ordinary.qd)
-
-
-def test_without_targets_alternate_tasks_equal_ordinary_ones_in_a_batch() -> None:
-    """Results are equal bit for bit, with and without limits, and equal to a Servo's first step."""
-    arm = robot("panda")
-    q = np.stack([somewhere("panda", k) for k in range(5)])
-    v = np.random.default_rng(4).normal(size=(5, 6)) * 0.1
-    limits = Limits.for_robot(arm)
-    for step in (DLS(damping.Constant(0.01)), Pseudoinverse()):
-        for more in ({}, {"limits": limits, "dt": DT, "qd": np.zeros((5, 7))}):
-            found = [
-                step.velocities(arm, q, v, PoseTask(alternate=kind), explain=True, **more)
-                for kind in (True, False)
-            ]
-            np.testing.assert_array_equal(found[0].qd, found[1].qd)
-            np.testing.assert_array_equal(found[0].lambda2, found[1].lambda2)
-            plain = step.velocities(arm, q, v, PoseTask(alternate=True), **more)
-            np.testing.assert_array_equal(plain, found[0].qd)
-        servo = Servo(arm, PoseTask(alternate=True), dt=DT, step=step, limits=Limits.none(arm))
-        servo(q[2], v[2])
-        free = step.velocities(arm, q, v, PoseTask(alternate=True))
-        np.testing.assert_allclose(free[2], servo.qd, rtol=0, atol=1e-12)

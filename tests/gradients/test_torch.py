@@ -18,6 +18,7 @@ from supple.errors import InputError
 
 torch = pytest.importorskip("torch")
 st = pytest.importorskip("supple.torch")
+operators = pytest.importorskip("supple.ik.operators")
 
 Tensor = Any
 H = 1e-5
@@ -134,8 +135,8 @@ def test_operators_obey_the_rules_of_pytorch() -> None:
     robot = supple.load("ur5e")
     solver, q = supple.Solver(robot), inside(robot, 2).requires_grad_()
     T, x = st.fk(robot, q.detach()).requires_grad_(), torch.rand(2, 6, dtype=q.dtype)
-    frames = st._frames(robot, None)[0]
-    number = st._solver(solver, 1e-5)[0]
+    frames = operators.frame_constants(robot, None)[0]
+    number = operators.solver_constants(solver, 1e-5)[0]
     for operator, given in (
         (st._solve, (T, q, number, 1e-5)),
         (st._fk, (q, frames)),
@@ -195,7 +196,7 @@ def test_robots_with_quaternions_have_gradients() -> None:
         return torch.sin(found).sum(dim=-1)
 
     matches(loss, parameters(T), 1e-4)
-    number = st._solver(solver, 1e-5)[0]
+    number = operators.solver_constants(solver, 1e-5)[0]
     found = torch.library.opcheck(st._solve.overload, (T.requires_grad_(), unit, number, 1e-5))
     assert set(found.values()) == {"SUCCESS"}
 

@@ -16,6 +16,7 @@ from supple.gpu import libraries
 
 torch = pytest.importorskip("torch")
 st = pytest.importorskip("supple.torch")
+operators = pytest.importorskip("supple.ik.operators")
 
 Tensor = Any
 
@@ -53,7 +54,7 @@ def test_gradients_of_tensors_in_gpu_memory_are_those_of_the_cpu(
     x = torch.rand(2, 3, 6, generator=generator, dtype=at.dtype)
     T = st.fk(robot, at)
     found, success = st.solve(solver, T, at)
-    number, damping = st._solver(solver, 1e-5)[:2]
+    number, damping = operators.solver_constants(solver, 1e-5)[:2]
 
     def loss(q: Tensor, twist: Tensor) -> Tensor:
         moved = q + st.step(robot, q, twist, lambda2=0.1)

@@ -205,7 +205,7 @@ def leg(*, floating: bool = True, sides: str = "lr") -> str:
 
 
 def coupled(seed: int) -> str:
-    """Return an arm of six hinges, three of which follow others by polynomials; one of these follows a follower."""
+    """Return an arm of six hinges, three of which follow others or a follower by polynomials."""
     rng = np.random.default_rng(seed)
     inside = '<site name="tip" pos="0 0 0.2"/>'
     for i in reversed(range(8)):

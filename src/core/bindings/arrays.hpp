@@ -18,9 +18,6 @@ namespace nb = nanobind;
 // The type of arrays in the type stub, in which nanobind by itself would only write `object`.
 #define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 
-template <class T>
-inline constexpr int numpy_type = sizeof(T) == sizeof(double) ? NPY_DOUBLE : NPY_FLOAT;
-
 // Calls a function of supple/_arrays/checks.py, for rare conversions.
 template <class... Args>
 nb::object call(const char* function, Args&&... args) {

@@ -19,15 +19,15 @@ class PyServo : public ServoLoop {
  public:
   using ServoLoop::ServoLoop;
 
-  nb::object speeds() const { return copy(last().qd, {servo_.chain.nv}); }
-  nb::object speeds_before() const { return copy(memory_.last().before, {servo_.chain.nv}); }
-  nb::object sides() const { return copy(last().active_set, {servo_.chain.nv}); }
-  nb::object from() const { return configuration(memory_.last().from); }
-  nb::object now() const { return configuration(last().q); }
-  nb::object jacobian() const { return jacobian_of(last()); }
-  nb::object command() const { return copy(last().desired, {servo_.rows}); }
-  nb::object seen() const { return copy(last().e, {servo_.rows}); }
-  nb::object before_limits() const { return copy(last().dq, {servo_.chain.nv}); }
+  nb::object speeds() const { return copied(last().qd, {servo_.chain.nv}); }
+  nb::object speeds_before() const { return copied(memory_.last().before, {servo_.chain.nv}); }
+  nb::object sides() const { return copied(last().active_set, {servo_.chain.nv}); }
+  nb::object from() const { return configuration_of(layout(), memory_.last().from); }
+  nb::object now() const { return configuration_of(layout(), last().q); }
+  nb::object jacobian() const { return copied(last().J, {servo_.rows, servo_.chain.nv}); }
+  nb::object command() const { return copied(last().desired, {servo_.rows}); }
+  nb::object seen() const { return copied(last().e, {servo_.rows}); }
+  nb::object before_limits() const { return copied(last().dq, {servo_.chain.nv}); }
   // Returns σ̂, σ_eff, σ_o, α² (see `Estimate`) and λ² of a step that estimates singular values;
   // None for other steps and before the first step.
   nb::object estimates() const {
@@ -54,15 +54,15 @@ class PyServo : public ServoLoop {
       each.push_back(holding_.error(k)), each.push_back(holding_.share(k));
     }
     const Doubles& targets = holding_.targets();
-    return nb::make_tuple(copy(each.data(), {tasks, 2}),
-                          copy(targets.data(), {int(targets.size())}));
+    return nb::make_tuple(copied(each.data(), {tasks, 2}),
+                          copied(targets.data(), {int(targets.size())}));
   }
   // The pair of shapes that did not allow the last step as it was, or -1.
   int blocking() const { return guard_.blocking(); }
   double missed() const { return missed_share(servo_, memory_.last()); }
   // Returns the part of the command (m,) that the step did not perform: e - J q̇.
   nb::object left() const {
-    const nb::object made = copy(last().e, {servo_.rows});
+    const nb::object made = copied(last().e, {servo_.rows});
     subtract_performed(servo_, memory_.last(), data_of<double>(made));
     return made;
   }
@@ -71,7 +71,7 @@ class PyServo : public ServoLoop {
   // Returns the part of the command (m,) that is lost to damping although the joints could perform
   // it.
   nb::object lost() const {
-    const nb::object made = copy(last().e, {servo_.rows});
+    const nb::object made = copied(last().e, {servo_.rows});
     lost_part(servo_, memory_.last(), data_of<double>(made));
     return made;
   }

@@ -15,6 +15,7 @@
 #include "bindings/servo_inputs.hpp"
 #include "bindings/servo_limits.hpp"
 #include "bindings/servo_memory.hpp"
+#include "bindings/servo_python.hpp"
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
 #include "supple/limits/limits.hpp"
@@ -40,9 +41,8 @@ class ServoLoop {
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         secondary_velocity_(std::move(secondary_velocity)),
-        python_step_(std::move(python_step)),
-        open_rows_(std::move(open_rows)),
         constraint_rows_(std::move(constraint_rows)),
+        python_(std::move(python_step), std::move(open_rows)),
         inputs_(spec.inputs),
         task_gains_(spec.task_gains),
         plausible_lower_(spec.plausible_lower),
@@ -96,7 +96,7 @@ class ServoLoop {
               .rate_gain = spec.rate_gain,
               .rest_gain = spec.rest_gain,
               .task_gain = task_gains_.empty() ? nullptr : task_gains_.data(),
-              .in_python = !python_step_.is_none(),
+              .in_python = python_.decides(),
               .curvature = spec.curvature,
               .whole = spec.whole,
               .slow_condition = spec.slow_condition,
@@ -144,8 +144,8 @@ class ServoLoop {
 
   template <class Visit>
   int visit(Visit&& visit) const {
-    for (const nb::object* held : {&tasks_, &convert_, &secondary_velocity_, &python_step_,
-                                   &open_rows_, &constraint_rows_, &guard_.object()}) {
+    for (const nb::object* held : {&tasks_, &convert_, &secondary_velocity_, &python_.step(),
+                                   &python_.open_rows(), &constraint_rows_, &guard_.object()}) {
       if (const int stop = visit(*held)) return stop;
     }
     return 0;
@@ -153,7 +153,8 @@ class ServoLoop {
 
   // Releases the Python objects that may refer to this servo, which cannot be called afterwards.
   void clear() {
-    convert_ = secondary_velocity_ = python_step_ = open_rows_ = constraint_rows_ = nb::none();
+    convert_ = secondary_velocity_ = constraint_rows_ = nb::none();
+    python_.clear();
   }
 
   // Restarts the loop with the joint velocities `qd`.
@@ -190,7 +191,7 @@ class ServoLoop {
     servo_.gain = gain;
     servo_.slow_condition = slow_condition;
     servo_.halt_condition = halt_condition;
-    open_rows_ = std::move(open_rows);
+    python_.set_open_rows(std::move(open_rows));
     guard_.forget();
   }
 
@@ -235,26 +236,7 @@ class ServoLoop {
     return {data, int(count)};
   }
 
-  nb::object jacobian_of(const ServoState<double>& state) const {
-    return copy(state.J, {servo_.rows, servo_.chain.nv});
-  }
-
   const Layout& layout() const { return *layout_; }
-  // Returns the configuration of coordinates of the kernel.
-  nb::object configuration(const double* x) const {
-    const npy_intp size = layout().nq();
-    const nb::object made = new_array(NPY_DOUBLE, 1, &size);
-    layout().from_kernel(x, data_of<double>(made));
-    return made;
-  }
-  static nb::object copy(const double* from, std::initializer_list<int> shape) {
-    npy_intp sizes[2], count = 1;
-    int axes = 0;
-    for (int size : shape) count *= sizes[axes++] = size;
-    nb::object made = new_array(NPY_DOUBLE, axes, sizes);
-    for (npy_intp i = 0; i < count; ++i) data_of<double>(made)[i] = from[i];
-    return made;
-  }
 
   Servo<double> servo_;
   ServoMemory memory_;
@@ -289,7 +271,7 @@ class ServoLoop {
       guard_.append_rows(servo_, memory_.next(), all_rows_);
     }
     if (!constraint_rows_.is_none()) {
-      const nb::object rows = constraint_rows_(configuration(state.q));
+      const nb::object rows = constraint_rows_(configuration_of(layout(), state.q));
       const auto [from, count] = rows_in(rows, 2);
       if (guard_.active()) {
         all_rows_.insert(all_rows_.end(), from, from + count * (n + 2));
@@ -303,18 +285,20 @@ class ServoLoop {
       state.holding = holding_.begin(servo_, state.constraints ? state.constraints->count : 0);
     }
     if (!secondary_velocity_.is_none()) {
-      const nb::object v = secondary_velocity_(configuration(state.q));
+      const nb::object v = secondary_velocity_(configuration_of(layout(), state.q));
       if (!contiguous_data(v, n))
         throw nb::value_error("secondary_velocity must return an array (n,) of float64");
       for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
     }
-    if (python_step_.is_none()) {
+    if (!python_.decides()) {
       kernel.run(servo_, command, state, memory_.scratch);
     } else {
       kernel.evaluate_tasks(servo_, command, state, memory_.scratch);
-      if (!open_rows_.is_none()) evaluate_in_python(command, state);
+      if (python_.evaluates()) {
+        python_.evaluate(servo_, layout(), command, {targets_, velocities_}, state);
+      }
       if (state.holding) kernel.project_held(servo_, state);
-      decide_in_python(state);
+      python_.decide(servo_, layout(), memory_.metric, state);
       kernel.advance(servo_, state, memory_.scratch);
     }
     if (guard_.active()) {
@@ -325,7 +309,7 @@ class ServoLoop {
     for (int j = 0; j < nq; ++j) valid = valid && std::isfinite(state.q[j]);
     for (int j = 0; j < n; ++j) valid = valid && std::isfinite(state.qd[j]);
     if (!valid) {
-      if (!python_step_.is_none()) python_step_.attr("undo")();
+      if (python_.decides()) python_.undo();
       raise_input_error("raise_overflow", at.object());
     }
     layout().from_kernel(state.q, next);
@@ -371,65 +355,9 @@ class ServoLoop {
     return nb::borrow(out);
   }
 
-  // Evaluates J and the desired motion of tasks that are defined in Python, which overwrites the
-  // kernel's rows.
-  void evaluate_in_python(const Command<double>& command, ServoState<double>& state) {
-    const int n = servo_.chain.nv, m = servo_.rows;
-    const auto given = [](const double* numbers, int count) -> nb::object {
-      return numbers ? copy(numbers, {count}) : nb::none();
-    };
-    const nb::object J = jacobian_of(state), desired = copy(state.desired, {m});
-    open_rows_(J, desired, configuration(state.q), copy(state.qd, {n}),
-               given(command.target, targets_), given(command.velocity, velocities_),
-               given(command.acceleration, velocities_));
-    std::copy_n(data_of<double>(J), m * n, state.J);
-    std::copy_n(data_of<double>(desired), m, state.desired);
-    const double rest = servo_.second_order ? servo_.rest_gain : 0.0;
-    for (int i = 0; i < m; ++i) {
-      state.e[i] = state.desired[i] + rest * dot(n, state.J + i * n, state.qd);
-    }
-  }
-
-  // Calls a step in Python, which returns q̇ or q̈, λ², and the matrix of the norm that it
-  // minimizes, flattened (n * n,), or None; then the rows J and e that it kept, if it chose them.
-  void decide_in_python(ServoState<double>& state) {
-    const int n = servo_.chain.nv;
-    const nb::object e = copy(state.e, {servo_.rows});
-    const nb::object made = python_step_(jacobian_of(state), e, configuration(state.q));
-    const nb::tuple parts = nb::cast<nb::tuple>(made);
-    const nb::object dq = parts[0], metric = parts[2];
-    if (!contiguous_data(dq, n))
-      throw nb::value_error("the step in Python must return an array (n,) of float64");
-    for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
-    state.lambda2 = nb::cast<double>(parts[1]);
-    if (parts.size() == 5) {
-      const nb::object J = parts[3], kept = parts[4];
-      keep_rows(J, kept, state);
-    }
-    state.metric = nullptr;
-    if (metric.is_none()) return;
-    if (!contiguous_data(metric, n * n))
-      throw nb::value_error("the norm of a step in Python must be an array (n * n,) of float64");
-    std::copy_n(data_of<double>(metric), n * n, memory_.metric);
-    state.metric = memory_.metric;
-  }
-
-  // Replaces the rows of the tasks by those that a step in Python kept: J (m, n) and e (m,).
-  void keep_rows(const nb::object& J, const nb::object& e, ServoState<double>& state) const {
-    const int n = servo_.chain.nv, m = servo_.rows;
-    if (!contiguous_data(J, m, n) || !contiguous_data(e, m))
-      throw nb::value_error("the step in Python must return arrays J (m, n) and e (m,) of float64");
-    std::copy_n(data_of<double>(J), m * n, state.J);
-    for (int i = 0; i < m; ++i) {
-      const double moved = data_of<double>(e)[i] - state.e[i];
-      state.e[i] += moved;
-      state.desired[i] += moved;
-    }
-  }
-
   const Layout* layout_;  // of `tasks_`
-  nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, constraint_rows_,
-      lengths_;
+  nb::object tasks_, convert_, secondary_velocity_, constraint_rows_, lengths_;
+  ServoPython python_;
   std::vector<OwnedStep<double>> owned_;
   std::vector<Step<double>> steps_;
   Ints rows_;
