@@ -98,7 +98,7 @@ def test_an_arm_at_the_end_of_its_reach_moves_as_if_it_were_alone(
 
 
 @pytest.mark.parametrize("weight", [1e-3, 1e-2, 1.0])
-def test_a_weak_posture_is_no_singularity(weight: float) -> None:
+def test_a_weak_posture_does_not_count_as_a_singularity(weight: float) -> None:
     """With a posture of any weight, the step is the least-squares solution, without damping."""
     robot = load("panda")
     q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])

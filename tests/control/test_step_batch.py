@@ -144,7 +144,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a q of others": ({"q": np.zeros((5, 6))}, r"q must be .*\(\.\.\., 7\)"),
     "a twist of three": ({"velocity": np.zeros((5, 3))}, r"velocity must be .*\(\.\.\., 6\)"),
     "batches that do not match": ({"velocity": np.zeros((4, 6))}, "batch axes must broadcast"),
-    "a q that is no number": ({"q": np.full((5, 7), np.nan)}, r"must be finite.*q\[0\] = \[nan"),
+    "a q that is not a number": ({"q": np.full((5, 7), np.nan)}, r"must be finite.*q\[0\] = \[nan"),
     "no task for each": ({"tasks": ["panda_hand"]}, r"velocity must be \(\.\.\., 1, 6\)"),
     "a posture": ({"tasks": PostureTask()}, "takes tasks of frames"),
     "a function": ({"step": AngleClamp(lambda lin: lin.e, 1.0)}, "steps of supple.steps"),

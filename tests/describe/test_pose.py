@@ -32,7 +32,7 @@ def test_large_multiples_of_90_degrees_are_not_rounded(k: int) -> None:
     assert cos_sin(angle) == (math.cos(angle), math.sin(angle))
 
 
-def test_names_to_weld_names_a_wrong_argument_in_its_error() -> None:
+def test_errors_of_names_to_weld_state_the_wrong_argument() -> None:
     with pytest.raises(InputError, match=r"^fixed: expected names of joints, given None"):
         names_to_weld(None, ["a"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^joints: expected names of joints, given 3"):

@@ -37,7 +37,7 @@ def moved(x: Any, q: Any) -> Any:
     return shift @ ROBOT.fk(q) @ turn
 
 
-def test_jax_gradients_of_a_target_are_central_differences() -> None:
+def test_jax_gradients_of_a_target_agree_with_central_differences() -> None:
     def loss(x: Any) -> Any:
         q, success = sj.solve(SOLVER, moved(x, Q[0]), Q[0])
         return jnp.sin(q).sum() + success.sum()
@@ -56,7 +56,9 @@ def test_jax_gradients_of_a_target_are_central_differences() -> None:
         lambda q: sj.step(ROBOT, q, jnp.sin(jnp.arange(6.0)), lambda2=0.1).sum(axis=-1),
     ],
 )
-def test_jax_gradients_of_kinematics_and_steps_are_central_differences(function: Any) -> None:
+def test_jax_gradients_of_kinematics_and_steps_agree_with_central_differences(
+    function: Any,
+) -> None:
     found = jax.vmap(jax.grad(function))(jnp.asarray(Q))
     steps = H * np.eye(6)
     rates = [(function(Q + h) - function(Q - h)) / (2 * H) for h in steps]

@@ -58,7 +58,7 @@ def hold(robot: supple.Robot, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_gradients_of_kinematics_and_steps_are_central_differences(name: str) -> None:
+def test_gradients_of_kinematics_and_steps_agree_with_central_differences(name: str) -> None:
     """Also with respect to quaternions of any length."""
     for seed in range(nightly(40, 2)):
         hold(floating_arm(seed) if name.startswith("floating") else ROBOTS[name](), seed)

@@ -61,13 +61,15 @@ def assert_same(one: sp.Robot, other: sp.Robot, route: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_drawn_robot_survives_another_format(route: str, seed: int) -> None:
+def test_a_random_robot_survives_conversion_to_another_format(route: str, seed: int) -> None:
     robot = drawn_robot(seed, URDF_KINDS if route == "urdf" else KINDS)
     assert_same(robot, ROUTES[route](robot), route)
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_robots_of_public_files_survive_another_format(robot_files, route: str) -> None:
+def test_robots_of_public_files_survive_conversion_to_another_format(
+    robot_files, route: str
+) -> None:
     first = robot_files(*FILES[0])
     paths = [robot_files(*file) for file in FILES]
     if nightly(True, False):

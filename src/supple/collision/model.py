@@ -74,7 +74,7 @@ class CollisionModel:
     def collides(self, q: ArrayLike, clearance: float = 0.0) -> NDArray[np.bool_]:
         """Return whether a pair is closer than `clearance` [m] at configurations (..., n).
 
-        Pairs that are close by construction may be as close as they are allowed to be.
+        Pairs that are close by construction have a smaller clearance of their own.
         """
         values = _configurations(q, self.robot)
         flat = values.reshape(-1, self.robot.nq)

@@ -170,7 +170,7 @@ class VelocityIk:
 
 
 class GeneralVelocityIk(VelocityIk):
-    """A `VelocityIk` with tasks that are open or whose velocities are no twists.
+    """A `VelocityIk` with tasks that are open or whose velocities are not twists.
 
     Python evaluates open tasks between two calls of the kernel. A velocity is a sequence with one
     entry per task, in the form that the task documents, or the velocity of a single task.

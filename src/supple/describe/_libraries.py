@@ -80,7 +80,7 @@ def without_gradients(given: Any) -> Any:
 def like(given: Any, result: npt.NDArray[Any]) -> Any:
     """Return a NumPy array as an array of the library of `given`, of which it may share the memory.
 
-    For arguments that are no array of another library, `result` is returned unchanged. JAX
+    For arguments that are not arrays of another library, `result` is returned unchanged. JAX
     reduces float64 to float32 unless `jax_enable_x64` is set.
     """
     if not of_other_library(given):

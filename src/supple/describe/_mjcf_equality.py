@@ -107,7 +107,7 @@ class Equalities:
     def _loops(self, element: Element, values: Values, instance: Instance) -> Iterator[TreeLoop]:
         """Yield the loop of a <connect> or <weld> for each copy of its bodies.
 
-        A mocap body is moved by a simulation and is no part of the robot.
+        A mocap body is moved by a simulation and is not part of the robot.
         """
         kind: Literal["point", "weld"] = "point" if element.tag == "connect" else "weld"
         by_site = bool(values.text("site1") or values.text("site2"))

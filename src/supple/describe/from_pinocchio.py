@@ -93,7 +93,7 @@ class _Reader:
         return made
 
     def frames(self) -> tuple[Frame, ...]:
-        """Return the frames that are no links."""
+        """Return the frames that are not links."""
         links = {*self.links, *(body.name for body in self.bodies)}
         return tuple(
             Frame(each.name, self.links[each.parentJoint], each.placement.homogeneous)

@@ -298,7 +298,9 @@ def shape_pose(given: npt.ArrayLike, what: str) -> Array:
     residual = rotation_residual(R)
     turned = residual <= POSE_TOLERANCE and np.linalg.det(R) > 0
     if not turned or (np.abs(T[3] - (0, 0, 0, 1)) > 1e-6).any():
-        raise InputError(f"{expected}; given: a matrix that is no pose, {short_repr(T.tolist())}")
+        raise InputError(
+            f"{expected}; given: a matrix that is not a pose, {short_repr(T.tolist())}"
+        )
     T[:3, :3] = orthonormalized(R, residual)
     T[3] = 0, 0, 0, 1
     return T

@@ -55,7 +55,7 @@ class _Solvers:
         if not all(map(_is_constant, options.values())):
             return Solver(robot, **options)
         key: object = (robot, *options.items()) if options else robot
-        # As parts of a key, 0 and 1 equal False and True, which are no valid numbers.
+        # As parts of a key, 0 and 1 equal False and True, which are not valid numbers.
         if any(isinstance(one, float | int) and one in (0, 1) for one in options.values()):
             key = (key, "numbers")
         solver = self.known.get(key)

@@ -79,7 +79,7 @@ def group_state(self: Robot, group: str, state: str) -> Matrix:
         UnknownNameError: There is no such group or state.
     """
     states = _group(self, group).states
-    if state not in tuple(states):  # also if it is no string
+    if state not in tuple(states):  # also if it is not a string
         raise unknown_name_error("state", state, states)
     q = self.neutral()
     index = {each: i for i, each in enumerate(self.position_names)}

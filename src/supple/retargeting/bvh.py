@@ -61,7 +61,7 @@ def read_bvh(text: str, name: str = "the file") -> Bvh:
         seconds = float(match[2])
         values = np.array(match[3].split(), dtype=np.float64)
     except ValueError as error:
-        raise InputError(f"{name}: MOTION has a value that is no number: {error}") from error
+        raise InputError(f"{name}: MOTION has a value that is not a number: {error}") from error
     if values.size != count * width or not count or not width:
         raise InputError(
             f"{name}: MOTION must have {count} frames of {width} values; given: {values.size} "

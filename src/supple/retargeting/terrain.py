@@ -71,7 +71,7 @@ class Terrain:
         return np.stack(heights), np.stack(normals)
 
     def _of_planes(self, at: Array) -> Array:
-        """Return the heights (p, ...) of all planes that are no walls, at points (..., 2 or 3)."""
+        """Return the heights (p, ...) of all planes that are not walls, at points (..., 2 or 3)."""
         return np.stack(
             [
                 T[2, 3] - (at[..., :2] - T[:2, 3]) @ T[:2, 2] / T[2, 2]

@@ -314,7 +314,7 @@ def _remedies(given: ArrayLike, remedies: _Remedies) -> Iterator[None]:
         yield
     except InputError as error:
         if "given: an array of shape" not in str(error):
-            raise  # what was given is no array of numbers, or has the right shape
+            raise  # what was given is not an array of numbers, or has the right shape
         shape = np.shape(given)
         for ends, remedy in remedies.items():
             if shape[-len(ends) :] == ends:
