@@ -28,7 +28,7 @@ PUBLISHED = {
 
 
 def drawn(seed: int) -> supple.Robot:
-    """Return a random robot, of whose joints some have limits of speed, acceleration or jerk."""
+    """Return a random robot; some of its joints have limits of speed, acceleration or jerk."""
     rng, robot = np.random.default_rng([seed, 29]), any_robot(seed)
 
     def some(values: np.ndarray) -> np.ndarray:

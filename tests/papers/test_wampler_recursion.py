@@ -96,7 +96,9 @@ def test_the_stanford_arm_of_the_recursion_is_that_of_the_library() -> None:
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (6, 7), (3, 3)])
-def test_counted_solvers_give_the_damped_and_exact_solutions(shape: tuple[int, int]) -> None:
+def test_solvers_with_counted_operations_give_damped_and_exact_solutions(
+    shape: tuple[int, int],
+) -> None:
     rng, tally = np.random.default_rng(6), Tally()
     J, v = rng.normal(size=shape), rng.normal(size=shape[0])
     found = damped([counted(c, tally) for c in J.T], counted(v, tally), Counted(0.04, tally))
@@ -108,7 +110,7 @@ def test_counted_solvers_give_the_damped_and_exact_solutions(shape: tuple[int, i
 
 
 @pytest.mark.parametrize("frames", [(0, 3), (1, 4), (2, 3), (3, 3), (5, 5)])
-def test_the_counted_wrist_decomposition_is_the_step_of_the_library(
+def test_the_wrist_decomposition_with_counted_operations_is_the_step_of_supple(
     frames: tuple[int, int],
 ) -> None:
     rng, tally = np.random.default_rng(7), Tally()

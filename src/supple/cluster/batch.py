@@ -218,7 +218,7 @@ class BatchJob:
 
     @property
     def at_once(self) -> int:
-        """Number of parts that are computed at a time in one process."""
+        """Number of parts that one process computes concurrently."""
         return 1 if self.stage.device else 2
 
     @cached_property

@@ -99,7 +99,7 @@ class DatasetJob:
 
     @property
     def at_once(self) -> int:
-        """Number of parts that are computed at a time in one process."""
+        """Number of parts that one process computes concurrently."""
         return 2
 
     @cached_property

@@ -130,7 +130,7 @@ class ReachJob:
 
     @property
     def at_once(self) -> int:
-        """Number of parts that are computed at a time in one process."""
+        """Number of parts that one process computes concurrently."""
         return 1 if self.device else 2
 
     @cached_property

@@ -51,7 +51,7 @@ class Job(Protocol):
 
     @property
     def at_once(self) -> int:
-        """Number of parts that are computed at a time in one process."""
+        """Number of parts that one process computes concurrently."""
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
         """Return the Arrow table of a part, and its counts by name.

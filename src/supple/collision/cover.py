@@ -204,7 +204,7 @@ def _greedy(far: Array, reach: float, most: int) -> NDArray[np.intp] | None:
     reached = far <= reach
     if not reached.any(axis=0).all():
         return None
-    numbers = reached.astype(np.float32)  # of which products are fast
+    numbers = reached.astype(np.float32)  # products of float32 are faster
     left = np.ones(far.shape[1], dtype=np.bool_)
     chosen: list[int] = []
     while left.any():

@@ -223,7 +223,7 @@ def _sampled(
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """Distances of pairs of links (k,), of each of which some pairs of shapes are a group."""
+    """Distances of pairs of links (k,); the pairs of shapes of two links are a group."""
 
     parts: Parts
     chain: _core.Chain

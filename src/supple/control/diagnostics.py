@@ -122,7 +122,7 @@ class Report:
             this part as text; None if damping removes less than 0.1 %.
         beyond: The fraction of the command of a `Servo` that points beyond the end of the reach.
         constraints: Sentences about the constraints that acted on a step of a `Servo`.
-        tasks: The tasks of which a step of a `Servo` with several missed more than 0.1 %, in words,
+        tasks: In words, the tasks of a `Servo` with several that a step missed by more than 0.1 %,
             with the missed fractions of their commands.
     """
 

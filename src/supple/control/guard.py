@@ -146,7 +146,7 @@ def _stuck_pairs(world: Guarded, rows: Array, qd: Array) -> tuple[str, ...]:
 
 
 def nearest_of(world: Guarded, q: Array, clearance: float) -> Nearest | None:
-    """Return the pair that is closest to what it must keep, at a configuration (n,), or None."""
+    """Return the pair with the least distance beyond its clearance at a configuration (n,)."""
     if world.kernel is None:
         return None
     _, pair = world.kernel.min_distance(q, clearance)

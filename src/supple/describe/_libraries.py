@@ -78,7 +78,7 @@ def without_gradients(given: Any) -> Any:
 
 
 def like(given: Any, result: npt.NDArray[Any]) -> Any:
-    """Return a NumPy array as an array of the library of `given`, of which it may share the memory.
+    """Return a NumPy array as an array of the library of `given`; they may share memory.
 
     For arguments that are not arrays of another library, `result` is returned unchanged. JAX
     reduces float64 to float32 unless `jax_enable_x64` is set.

@@ -246,7 +246,7 @@ class UrdfShape:
 
 
 def _flat(size: Array, pose: Array) -> Shape | None:
-    """Return a box of which some edges are zero as a hull, or None if all are."""
+    """Return a box with some edges of length zero as a hull, or None if all are zero."""
     if not size.any():
         return None
     Box(np.where(size == 0, 1.0, size), pose)  # checks the other edges

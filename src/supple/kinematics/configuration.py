@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The numbers of configurations and of velocities of a robot, also of one that is not known.
+    """The lengths of configurations and velocities, without a robot.
 
     Attributes:
         nq: Length of a configuration.

@@ -251,7 +251,7 @@ __device__ __forceinline__ void take_rough_step(IterateState<double>& at) {
 }
 
 // Damping of a polishing step in double precision, relative to that of the search: less damping
-// makes the convergence toward a singular pose faster, which is linear.
+// speeds up the convergence toward a singular pose, which is linear.
 constexpr double polish_damping = 0.01;
 
 // Takes a step of polishing from q in double precision, given e and its squared norm. It is not
