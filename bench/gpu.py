@@ -23,7 +23,7 @@ import gpu_bound
 import measure
 import supple as sp
 from supple.gpu import devices, runtime
-from supple.gpu.queue import Queue
+from supple.gpu.queue import Queue, allocate_arrays
 from supple.ik.gpu import position, request, solvers
 from supple.ik.problem import CompiledProblem, compile_problem
 
@@ -106,9 +106,7 @@ def device_time(
     each = {"q": 8 * problem.robot.dof, "error": 16, "effort": 8, "outcome": 1}
     each["target"] = targets.nbytes // len(targets)
     work = Queue(gpu, stream)
-    memory, at = position.allocate_arrays(
-        {name: len(targets) * size for name, size in each.items()}, work
-    )
+    memory, at = allocate_arrays({name: len(targets) * size for name, size in each.items()}, work)
     gpu.upload(at["target"], targets, stream)
     bounds, watch = options(gate), Stopwatch(stream)
     batches = [

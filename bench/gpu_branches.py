@@ -18,10 +18,9 @@ from gpu import Stopwatch
 from measure import provenance, write
 from supple import _core
 from supple.gpu import devices
-from supple.gpu.queue import Queue
+from supple.gpu.queue import Queue, allocate_arrays
 from supple.ik.branches.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import gpu_branches
-from supple.ik.gpu.position import allocate_arrays
 from supple.ik.problem import compile_problem
 
 COUNTS = (10_000, 100_000, 1_000_000, 4_000_000)

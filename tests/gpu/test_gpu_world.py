@@ -21,11 +21,10 @@ from gpu_kernels import LEFT, RIGHT, tree
 from supple import PositionTask, PostureTask, SolveStatus
 from supple import collision as c
 from supple.collision.model import model_of
-from supple.gpu.queue import Queue
+from supple.gpu.queue import Queue, allocate_arrays
 from supple.ik.arguments import Settings
 from supple.ik.driver import Driver
 from supple.ik.gpu import position
-from supple.ik.gpu.position import allocate_arrays
 from supple.ik.gpu.request import Request
 from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck

@@ -202,6 +202,13 @@ def placed(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
     return begins, end
 
 
+def allocate_arrays(sizes: dict[str, int], work: Work) -> tuple[Block, dict[str, int]]:
+    """Allocate several arrays in one block of memory; return it and the address of each."""
+    begins, size = placed(sizes)
+    memory = work.scratch(size)
+    return memory, {name: memory.pointer + begin for name, begin in begins.items()}
+
+
 def _pointers(argument: Any) -> Iterator[tuple[int, int]]:
     """Return the offset [bytes] and the value of each pointer in a ctypes object."""
     if isinstance(argument, ctypes.c_void_p):

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.gpu.arrays import DeviceArrayView
-from supple.gpu.queue import Block, Queue, Recording, Work, placed
+from supple.gpu.queue import Queue, Recording, Work, allocate_arrays
 from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
 from supple.ik.branches.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import GpuBranches
 from supple.ik.gpu.calls import DeviceCall, Part, parts_of
 from supple.ik.gpu.judged import judged
+from supple.ik.gpu.packed_table import packed_table, table_steps
 from supple.ik.gpu.ranking import drop_equal, fill, rank, write_costs
 from supple.ik.gpu.request import Request, SearchOptions, SolutionPointers
 from supple.ik.gpu.targets import Reader, View
@@ -439,42 +440,3 @@ class GpuSolver:
         to = SolutionPointers.among(at, options.rows)
         rank(*made, found, (cost, 0), n, to, count, work)
         del memory  # freed on the stream, after its last use there
-
-
-def packed_table(table: NDArray[np.float32], scale: Array) -> NDArray[np.float32]:
-    """Return the table of seeds (k + 1, entries) in the order in which `nearest_seeds` reads it.
-
-    Each lane of a warp reads two rows of the values, four lanes apart, of every eighth seed. Values
-    are relative to their mean (k,), which follows.
-    """
-    weights, (k, count) = np.asarray(scale, np.float32)[:, None], (len(scale), table.shape[1])
-    scaled, mean = table[:-1].astype(float), table[:-1].mean(axis=1, keepdims=True, dtype=float)
-    offset = table[-1] + 0.5 * ((scaled - mean) ** 2 - scaled**2).sum(axis=0)
-    offset = offset.astype(np.float32)
-    coarse = _rounded(offset)
-    steps = -(-(k + 2) // 16) * 2
-    values = np.zeros((8 * steps, count), np.float32)
-    values[:k], values[k], values[k + 1] = weights * (mean - scaled), coarse, offset - coarse
-    entry = 8 * np.arange(count // 8)[:, None] + np.array([0, 4, 1, 5, 2, 6, 3, 7])
-    # (step, half, t), (column, g) -> column, steps in pairs, g, t, (step of the pair, half)
-    blocks = _rounded(values)[:, entry].reshape(steps // 2, 2, 2, 4, count // 8, 8)
-    middle = np.divide(mean, weights, out=np.zeros_like(mean), where=weights > 0)
-    packed = blocks.transpose(4, 0, 5, 3, 1, 2)
-    return np.concatenate([packed.ravel(), middle.ravel().astype(np.float32)])
-
-
-def _rounded(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return numbers with 11 significant bits, which tensor cores use of a float."""
-    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
-
-
-def table_steps(problem: CompiledProblem) -> int:
-    """Return `steps` of search.cu."""
-    return -(-(len(problem.seed_table.scale) + 2) // 8)
-
-
-def allocate_arrays(sizes: dict[str, int], work: Work) -> tuple[Block, dict[str, int]]:
-    """Allocate several arrays in one block of memory; return it and the address of each."""
-    begins, size = placed(sizes)
-    memory = work.scratch(size)
-    return memory, {name: memory.pointer + begin for name, begin in begins.items()}

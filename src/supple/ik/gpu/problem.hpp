@@ -36,7 +36,7 @@ struct Request {
   const double* target;  // (count, numbers)
   const double* q0;      // (count, nq), or (nq,), or null
   const float* table;    // (numbers + 1, entries): scaled targets of seeds, then half squared norms
-  const float* packed;   // the same for `nearest_seeds` (`packed_table` in position.py)
+  const float* packed;   // the same for `nearest_seeds` (packed_table.py)
   const SearchReal* seeds;  // (entries, nq), inside the limits
   const double* reach;      // a `Reach`: its directions, heights and probes, one after the other
   double* q;                // (count, max_solutions, nq)

@@ -15,8 +15,8 @@ namespace {
 
 // Targets are compared with the table by a product of matrices: each row of the first is a target,
 // relative to the mean of the table and followed by ones; each column of the second is a scaled
-// seed with the opposite sign, followed by the offset of its distance in two parts (`packed_table`
-// in position.py).
+// seed with the opposite sign, followed by the offset of its distance in two parts (see
+// packed_table.py).
 constexpr int steps = (numbers + 2 + 7) / 8;  // products of 8 values that one distance takes
 
 // A distance whose lowest `bits` tell where the seed is, so that the least distance tells it, too.

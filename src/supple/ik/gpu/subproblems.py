@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from supple.gpu.queue import Work
+from supple.gpu.queue import Work, allocate_arrays
 from supple.gpu.runtime import Device, Memory, compile_source, open_device
 from supple.gpu.source import source
-from supple.ik.gpu.position import GpuSolver, allocate_arrays
+from supple.ik.gpu.position import GpuSolver
 from supple.ik.gpu.request import SearchOptions, SolutionPointers
 from supple.ik.gpu.targets import View
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
