@@ -70,7 +70,7 @@ def test_gradients_of_tensors_in_gpu_memory_are_those_of_the_cpu(
 
     expected = results()
     assert not device.launched
-    monkeypatch.setattr(st, "_on_gpu", lambda tensor: True)
+    monkeypatch.setattr(st, "is_on_gpu", lambda tensor: True)
     monkeypatch.setattr(st.DifferentiableFrames, "fk", there(robot, "fk"))
     monkeypatch.setattr(st.DifferentiableFrames, "jacobian", there(robot, "jacobian"))
     for one, other in zip(results(), expected, strict=True):
