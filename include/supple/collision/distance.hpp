@@ -31,9 +31,11 @@ SUPPLE_FN Contact<T> with_radii(const Shape<T>& a, const Shape<T>& b, const Cont
 }
 
 // Returns whether two cores are apart by more than rounding, with their nearest points and the
-// normal; cores that overlap may also be reported with their depth.
+// normal; cores that overlap may also be reported with their depth. `last` and `enough` are those
+// of `nearest_of_cores`.
 template <class T>
-SUPPLE_FN bool separated_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found) {
+SUPPLE_FN bool separated_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found,
+                               LastCorners* last = nullptr, T enough = Number<T>::huge) {
   const bool first = a.kind == ShapeKind::sphere && b.kind != ShapeKind::hull;
   if (first || (b.kind == ShapeKind::sphere && a.kind != ShapeKind::hull)) {
     const Shape<T>&point = first ? a : b, &other = first ? b : a;
@@ -51,18 +53,22 @@ SUPPLE_FN bool separated_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>&
     found.second = found.first - apart;
     return true;
   }
-  return nearest_of_cores(a, b, found);
+  return nearest_of_cores(a, b, found, last, enough);
 }
 
 template <class T>
-SUPPLE_FN Contact<T> distance_of_cores(const Shape<T>& a, const Shape<T>& b) {
+SUPPLE_FN Contact<T> distance_of_cores(const Shape<T>& a, const Shape<T>& b, LastCorners* last,
+                                       const T& enough) {
   Contact<T> found;
-  return separated_cores(a, b, found) ? found : deepest_of_cores(a, b);
+  return separated_cores(a, b, found, last, enough) ? found : deepest_of_cores(a, b);
 }
 
-// Returns the signed distance of two shapes, of which at most one is a half-space.
+// Returns the signed distance of two shapes, of which at most one is a half-space. With `last`, the
+// search begins where that of the call before ended, and the result may differ by rounding. Of
+// shapes that are farther apart than `enough`, the distance may be a lower bound above `enough`.
 template <class T>
-SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b) {
+SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b, LastCorners* last = nullptr,
+                              const T& enough = Number<T>::huge) {
   if (b.kind == ShapeKind::half_space) return distance_from_plane(a, b);
   if (a.kind == ShapeKind::half_space) return reversed(distance_from_plane(b, a));
   // Coordinates relative to the second shape: the rounding of distances does not grow with the
@@ -71,7 +77,8 @@ SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b) {
   Shape<T> near = a, fixed = b;
   near.at.p = a.at.p - origin;
   fixed.at.p = {T(0), T(0), T(0)};
-  Contact<T> found = with_radii(near, fixed, distance_of_cores(near, fixed));
+  Contact<T> found = with_radii(
+      near, fixed, distance_of_cores(near, fixed, last, T(enough + a.radius + b.radius)));
   found.first = found.first + origin;
   found.second = found.second + origin;
   return found;
@@ -95,7 +102,9 @@ SUPPLE_FN bool is_closer(const Shape<T>& a, const Shape<T>& b, const T& margin) 
   near.at.p = a.at.p - b.at.p;
   fixed.at.p = {T(0), T(0), T(0)};
   Contact<T> found;
-  return !separated_cores(near, fixed, found) || found.distance - a.radius - b.radius < margin;
+  const T radii = a.radius + b.radius;
+  return !separated_cores<T>(near, fixed, found, nullptr, margin + radii) ||
+         found.distance - a.radius - b.radius < margin;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -33,18 +33,28 @@ SUPPLE_FN void polish(const Shape<T>& a, const Shape<T>& b, T close, Contact<T>&
 }
 
 // Returns whether two cores are apart by more than rounding, with their nearest points and the
-// normal.
+// normal. The search begins with the corners in `last`, if it is not null and has any, and stores
+// the last ones there. Where it begins matters to rounding only. For cores that are farther apart
+// than `enough`, it ends early, with a lower bound of the distance that is above `enough`.
 template <class T>
-SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found) {
+SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found,
+                                LastCorners* last = nullptr, T enough = Number<T>::huge) {
   constexpr int most_rounds = 256;  // polytopes need fewer than 30, cylinders fewer than 100
   const T size = a.bound + b.bound;
   const T close = T(32) * Number<T>::epsilon * size;
   Simplex<T> s;
   const Vec3<T> start = unit_or(a.at.p - b.at.p, Vec3<T>{T(0), T(0), T(1)});
-  s.point[0] = support_of_difference(a, b, start * T(-1));
-  s.weight[0] = T(1);
-  s.count = 1;
-  Vec3<T> v = s.point[0].w, best_normal = start;
+  Vec3<T> v, best_normal = start;
+  if (last && last->count > 0) {
+    take_corners(a, b, *last, s);
+    v = reduce(s);
+    last->count = 0;
+  } else {
+    s.point[0] = support_of_difference(a, b, start * T(-1));
+    s.weight[0] = T(1);
+    s.count = 1;
+    v = s.point[0].w;
+  }
   T lower = -Number<T>::huge;
   Simplex<T> best = s;
   T nearest = Number<T>::huge;
@@ -59,7 +69,7 @@ SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>
     const DifferencePoint<T> next = support_of_difference(a, b, n * T(-1));
     const T along = dot(n, next.w);
     if (along > lower) lower = along, best_normal = n;
-    if (length - lower <= close) break;
+    if (length - lower <= close || lower > enough) break;
     bool known = false;
     for (int i = 0; i < s.count; ++i) {
       const Vec3<T> apart = s.point[i].w - next.w;
@@ -75,7 +85,13 @@ SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>
   const Vec3<T> apart = found.first - found.second;
   found.distance = sqrt(dot(apart, apart));
   found.normal = unit_or(apart, best_normal);
-  if ((is_curved(a) || is_curved(b)) && found.distance - lower > close) polish(a, b, close, found);
+  const bool curved = is_curved(a) || is_curved(b);
+  if (last && !curved) keep_corners(best, *last);
+  if (lower > enough) {
+    found.distance = lower;
+  } else if (curved && found.distance - lower > close) {
+    polish(a, b, close, found);
+  }
   return true;
 }
 

@@ -13,6 +13,10 @@ namespace supple {
 
 enum class ShapeKind : int { sphere, capsule, box, cylinder, half_space, hull };
 
+// Vertices of a hull are stored in blocks: x, then y, then z of each vertex. The last block is
+// filled up with copies of a vertex.
+inline constexpr int vertex_block = 8;
+
 // A shape as it is fixed to its frame. See `Shape` in shape.hpp.
 template <class T>
 struct FixedShape {
@@ -20,7 +24,7 @@ struct FixedShape {
   T radius;
   T half[3];
   int vertices;
-  const T* vertex;   // (vertices, 3)
+  const T* vertex;   // (blocks, 3, vertex_block)
   T bound;           // [m]: radius of a sphere around the position that contains the shape
   T rotation[9];     // columns x, y, z, in the frame
   T position[3];     // [m] in the frame

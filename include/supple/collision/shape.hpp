@@ -10,6 +10,7 @@
 #pragma once
 
 #include "supple/collision/model.hpp"
+#include "supple/math/linalg/padded.hpp"
 #include "supple/math/se3.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -22,7 +23,7 @@ struct Shape {
   Vec3<T> half;     // [m]: half sizes of a box; x = radius and z = half length of a cylinder; z =
                     // half length of a capsule's segment
   int vertices;     // number of vertices of a hull
-  const T* vertex;  // (vertices, 3) [m] in the shape's frame
+  const T* vertex;  // (blocks, 3, vertex_block) [m] in the shape's frame
   T bound;          // [m]: radius of a sphere around the origin that contains the shape
   Pose<T> at;       // pose in the world
 };
@@ -50,19 +51,88 @@ SUPPLE_FN Vec3<T> any_perpendicular(const Vec3<T>& a) {
   return made * (T(1) / sqrt(dot(made, made)));
 }
 
-// Returns the point of the core that is farthest in a direction d, which need not be a unit vector.
+// Number of entries of `Shape::vertex` for a number of vertices.
+SUPPLE_FN constexpr int vertex_numbers(int vertices) {
+  return (vertices + vertex_block - 1) / vertex_block * vertex_block * 3;
+}
+
+// Returns the index of the vertex of a hull that is farthest in a direction d in its own frame, the
+// first one of several. Two packs at a time do not wait for each other.
 template <class T>
-SUPPLE_FN Vec3<T> support(const Shape<T>& shape, const Vec3<T>& d) {
+SUPPLE_FN int farthest_vertex(const Shape<T>& hull, const Vec3<T>& d) {
+  using P = Unrolled<T>;
+  constexpr int W = pack_width<T>, count = vertex_block / W;
+  const P x(d.x), y(d.y), z(d.z);
+  P most[2] = {P(-Number<T>::huge), P(-Number<T>::huge)}, begin[2] = {P(T(0)), P(T(0))};
+  const int packs = (hull.vertices + W - 1) / W;
+  const auto look = [&](int pack, P& largest, P& first) {
+    const T* const v = hull.vertex + pack / count * 3 * vertex_block + pack % count * W;
+    const P along = fma(z, load_pack(v + 2 * vertex_block),
+                        fma(y, load_pack(v + vertex_block), x * load_pack(v)));
+    const mask_t<P> farther = along > largest;
+    largest = select(farther, along, largest), first = select(farther, P(T(pack * W)), first);
+  };
+  for (int pack = 0; pack < packs; pack += 2) {
+    look(pack, most[0], begin[0]);
+    if (pack + 1 < packs) look(pack + 1, most[1], begin[1]);
+  }
+  const mask_t<P> later = (most[1] > most[0]) | ((most[1] == most[0]) & (begin[1] < begin[0]));
+  T farthest[W], first[W];
+  store_pack<T>(select(later, most[1], most[0]), farthest);
+  store_pack<T>(select(later, begin[1], begin[0]), first);
+  int best = 0;
+  for (int i = 1; i < W; ++i) {
+    const bool tie = farthest[i] == farthest[best] && first[i] < first[best];
+    best = farthest[i] > farthest[best] || tie ? i : best;
+  }
+  return int(first[best]) + best;
+}
+
+template <class T>
+SUPPLE_FN Vec3<T> vertex_of(const Shape<T>& hull, int i) {
+  const T* const v = hull.vertex + i / vertex_block * vertex_block * 3 + i % vertex_block;
+  return {v[0], v[vertex_block], v[2 * vertex_block]};
+}
+
+// Returns corner i of a core that is not curved: a vertex of a hull, or the signs of coordinates.
+template <class T>
+SUPPLE_FN Vec3<T> corner_of(const Shape<T>& shape, int i) {
   const Rotation<T>& R = shape.at.R;
   const Vec3<T>& p = shape.at.p;
+  const auto signed_half = [&](const T& half, int bit) { return i & bit ? -half : half; };
+  switch (shape.kind) {
+    case ShapeKind::capsule:
+      return fma(R.z, signed_half(shape.half.z, 4), p);
+    case ShapeKind::box:
+      return p + R * Vec3<T>{signed_half(shape.half.x, 1), signed_half(shape.half.y, 2),
+                             signed_half(shape.half.z, 4)};
+    case ShapeKind::hull:
+      return p + R * vertex_of(shape, i);
+    default:
+      return p;
+  }
+}
+
+// Returns the point of the core that is farthest in a direction d, which need not be a unit vector.
+// If the core is not curved, `corner` receives its index.
+template <class T>
+SUPPLE_FN Vec3<T> support(const Shape<T>& shape, const Vec3<T>& d, int& corner) {
+  const Rotation<T>& R = shape.at.R;
+  const Vec3<T>& p = shape.at.p;
+  const auto sign = [](const T& a, int bit) { return bits(a) & Number<T>::sign ? bit : 0; };
+  corner = 0;
   switch (shape.kind) {
     case ShapeKind::sphere:
     case ShapeKind::half_space:
       return p;
-    case ShapeKind::capsule:
-      return fma(R.z, copysign(shape.half.z, dot(R.z, d)), p);
+    case ShapeKind::capsule: {
+      const T along = dot(R.z, d);
+      corner = sign(along, 4);
+      return fma(R.z, copysign(shape.half.z, along), p);
+    }
     case ShapeKind::box: {
       const Vec3<T> a = into(R, d);
+      corner = sign(a.x, 1) + sign(a.y, 2) + sign(a.z, 4);
       return p + R * Vec3<T>{copysign(shape.half.x, a.x), copysign(shape.half.y, a.y),
                              copysign(shape.half.z, a.z)};
     }
@@ -73,20 +143,16 @@ SUPPLE_FN Vec3<T> support(const Shape<T>& shape, const Vec3<T>& d) {
       const T scale = across > T(1e-300) && across > T(1e-17) * size ? shape.half.x / across : T(0);
       return p + R * Vec3<T>{a.x * scale, a.y * scale, copysign(shape.half.z, a.z)};
     }
-    case ShapeKind::hull: {
-      const Vec3<T> a = into(R, d);
-      int best = 0;
-      T most = -Number<T>::huge;
-      for (int i = 0; i < shape.vertices; ++i) {
-        const T* const v = shape.vertex + 3 * i;
-        const T along = fma(a.z, v[2], fma(a.y, v[1], a.x * v[0]));
-        if (along > most) most = along, best = i;
-      }
-      const T* const v = shape.vertex + 3 * best;
-      return p + R * Vec3<T>{v[0], v[1], v[2]};
-    }
+    case ShapeKind::hull:
+      corner = farthest_vertex(shape, into(R, d));
+      return p + R * vertex_of(shape, corner);
   }
   return p;
+}
+template <class T>
+SUPPLE_FN Vec3<T> support(const Shape<T>& shape, const Vec3<T>& d) {
+  int corner;
+  return support(shape, d, corner);
 }
 
 // Two shapes at their nearest points. The normal is a unit vector from the second shape to the

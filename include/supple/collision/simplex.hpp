@@ -5,17 +5,19 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// A point w = a - b of the difference, with the points of the two cores.
+// A point w = a - b of the difference, with the points of the two cores and their corners.
 template <class T>
 struct DifferencePoint {
   Vec3<T> w, a, b;
+  int corner[2];
 };
 
 template <class T>
 SUPPLE_FN DifferencePoint<T> support_of_difference(const Shape<T>& a, const Shape<T>& b,
                                                    const Vec3<T>& d) {
-  const Vec3<T> on_a = support(a, d), on_b = support(b, d * T(-1));
-  return {on_a - on_b, on_a, on_b};
+  int corner[2];
+  const Vec3<T> on_a = support(a, d, corner[0]), on_b = support(b, d * T(-1), corner[1]);
+  return {on_a - on_b, on_a, on_b, {corner[0], corner[1]}};
 }
 
 template <class T>
@@ -24,6 +26,32 @@ struct Simplex {
   DifferencePoint<T> point[4];
   T weight[4];
 };
+
+// The corners of the simplex with the nearest points of two cores: where the search for them begins
+// when the cores have moved a little.
+struct LastCorners {
+  int count = 0;
+  int corner[3][2];
+};
+
+template <class T>
+SUPPLE_FN void keep_corners(const Simplex<T>& s, LastCorners& last) {
+  last.count = s.count;
+  for (int i = 0; i < s.count; ++i) {
+    for (int k = 0; k < 2; ++k) last.corner[i][k] = s.point[i].corner[k];
+  }
+}
+
+template <class T>
+SUPPLE_FN void take_corners(const Shape<T>& a, const Shape<T>& b, const LastCorners& last,
+                            Simplex<T>& s) {
+  s.count = last.count;
+  for (int i = 0; i < s.count; ++i) {
+    const int* const corner = last.corner[i];
+    const Vec3<T> on_a = corner_of(a, corner[0]), on_b = corner_of(b, corner[1]);
+    s.point[i] = {on_a - on_b, on_a, on_b, {corner[0], corner[1]}};
+  }
+}
 
 // A choice of corners of a simplex, with the weights of the point nearest to the origin.
 template <class T>

@@ -4,9 +4,9 @@
 // that is closer is driven apart by a share of what is missing. The distance is linear in the
 // displacements y near the configuration, with the normal at the nearest points. Rows may be
 // missed; whoever reads them gives them a weight. Pairs begin to have rows the earlier, the faster
-// their parts move. The plane that separated a pair in an earlier step shows that it is still far
-// apart for a fraction of the time of a distance. A foot that stands has no rows with the world;
-// one that is about to stand may touch it. Constants are explained in docs/constants.md.
+// their parts move. The distance of a pair begins with the corners that were nearest in an earlier
+// step. A foot that stands has no rows with the world; one that is about to stand may touch it.
+// Constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/collision/placed.hpp"
@@ -36,12 +36,17 @@ namespace supple::inline SUPPLE_ISA {
 inline constexpr int most_contact_rows = 160;
 inline constexpr int most_followed = 32;
 
-// Memory: the shapes in the world, a normal for each pair, and of each body the center and the axes
-// in the last step, and a bound of how far its rotation has moved its points since.
+// Memory of a motion.
 template <class T>
 struct ContactMemory {
   Placed<T> placed;
-  T *normal, *before, *turned;  // (pairs, 3), (moving, 12), (moving,)
+  T *before, *turned;  // (moving, 12), (moving,): the center and the axes of each body in the last
+                       // step, and a bound of how far its rotation has moved its points since
+  T* travel;  // (1,) [m]: bound of how much closer centers of bodies can have come in all steps
+  T* wake;    // (groups,) [m]: travel up to which a group is out of reach
+  T *steps, *visited;  // (1,), (groups,): number of steps, and of the last one that visited a group
+  T* gap;              // (pairs,) [m]: lower bound of the distance in that step
+  LastCorners* last;   // (pairs,)
 };
 
 template <class T>
@@ -49,19 +54,34 @@ SUPPLE_FN ContactMemory<T> contacts_in(const CollisionModel<T>& model, T* memory
   ContactMemory<T> m;
   m.placed = placed_in(model, memory, size);
   Arena<T> arena(memory + size);
-  m.normal = arena.take(3 * model.pairs);
   m.before = arena.take(12 * model.moving);
   m.turned = arena.take(model.moving);
+  m.travel = arena.take(1);
+  m.wake = arena.take(model.groups);
+  m.steps = arena.take(1);
+  m.visited = arena.take(model.groups);
+  m.gap = arena.take(model.pairs);
+  m.last = arena.template take_as<LastCorners>(model.pairs);
   size += arena.size();
   return m;
 }
 
+// Prepares a motion.
 template <class T>
-SUPPLE_FN void prepare_contacts(const CollisionModel<T>& model, T* memory) {
+SUPPLE_FN void prepare_contacts(const ContactDemand<T>& of, T* memory) {
+  const CollisionModel<T>& model = *of.model;
   int size;
   ContactMemory<T> m = contacts_in(model, memory, size);
   place_fixed(model, m.placed);
-  for (int k = 0; k < 3 * model.pairs; ++k) m.normal[k] = T(k % 3 == 2);
+  for (int i = 0; i < 12 * model.moving; ++i) m.before[i] = Number<T>::huge;
+  m.steps[0] = m.travel[0] = T(0);
+  for (int g = 0; g < model.groups; ++g) m.wake[g] = T(0), m.visited[g] = T(-1);
+  for (int k = 0; k < model.pairs; ++k) m.last[k].count = 0;
+}
+
+template <class T>
+SUPPLE_INLINE Vec3<T> center_of(const Placed<T>& placed, int body) {
+  return {placed.cx[body], placed.cy[body], placed.cz[body]};
 }
 
 // Computes how far bodies have turned since the last step.
@@ -96,25 +116,26 @@ SUPPLE_FN T approach_of(const CollisionModel<T>& model, const ContactMemory<T>& 
                         const PairGroup& group) {
   const int a = group.first, b = group.second;
   const T* const old = m.before + 12 * a;
-  Vec3<T> moved{m.placed.cx[a] - old[0], m.placed.cy[a] - old[1], m.placed.cz[a] - old[2]};
+  Vec3<T> moved = center_of(m.placed, a) - Vec3<T>{old[0], old[1], old[2]};
   T turned = m.turned[a];
   if (b < model.moving) {
     const T* const other = m.before + 12 * b;
-    moved = moved - Vec3<T>{m.placed.cx[b] - other[0], m.placed.cy[b] - other[1],
-                            m.placed.cz[b] - other[2]};
+    moved = moved - (center_of(m.placed, b) - Vec3<T>{other[0], other[1], other[2]});
     turned += m.turned[b];
   }
   return sqrt(dot(moved, moved)) + turned;
 }
 
-// Whether a plane with a normal, from the second shape to the first, shows that two shapes are
-// farther apart than a distance.
+// Returns how far the center of a body has moved at most in the last step.
 template <class T>
-SUPPLE_FN bool plane_separates(const Shape<T>& a, const Shape<T>& b, const Vec3<T>& n,
-                               const T& distance) {
-  if (a.kind == ShapeKind::half_space || b.kind == ShapeKind::half_space) return false;
-  const Vec3<T> gap = support(a, n * T(-1)) - support(b, n);
-  return dot(gap, n) - a.radius - b.radius > distance;
+SUPPLE_FN T fastest_center(const CollisionModel<T>& model, const ContactMemory<T>& m) {
+  T most(0);
+  for (int b = 0; b < model.moving; ++b) {
+    const T* const old = m.before + 12 * b;
+    const Vec3<T> moved = center_of(m.placed, b) - Vec3<T>{old[0], old[1], old[2]};
+    most = max(most, dot(moved, moved));
+  }
+  return sqrt(most);
 }
 
 // Writes the row of a contact: the change of the distance per displacement.
@@ -150,8 +171,6 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, c
   T least, approach;  // of the group
   const auto add = [&](int pair, const PairGroup& group, T ease, T within,
                        const Contact<T>& contact) {
-    T* const normal = m.normal + 3 * pair;
-    normal[0] = contact.normal.x, normal[1] = contact.normal.y, normal[2] = contact.normal.z;
     if (!(contact.distance < within) || count >= most_contact_rows) return;
     const bool swapped = model.shape[model.pair[2 * pair]].body != group.first;
     contact_row(model, m.placed, group, swapped, contact, s, row + count * s);
@@ -162,9 +181,19 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, c
     const T spare = padded_dot(0, s, row + count * s, y) - b[count];
     count += spare < of.sudden;
   };
+  const T now = m.steps[0] += T(1);
+  if (now > T(1)) m.travel[0] += T(2 + 1e-9) * fastest_center(model, m);
+  const T travel = m.travel[0];
   for (int g = 0; g < model.groups; ++g) {
+    if (travel < m.wake[g]) continue;
     const PairGroup& group = model.group[g];
     const bool world = group.second >= model.moving;
+    const T lower = lower_bound_of(model, m.placed, group);
+    const T spare = lower + eased_by(model, g, of.distance) - of.distance - of.reach;
+    if (!(spare < 0)) {
+      m.wake[g] = travel + spare;
+      continue;
+    }
     least = of.distance, approach = of.approach;
     if (const int foot = of.foot[group.first]; world && foot >= 0) {
       if (hold[foot] >= of.hold) continue;
@@ -172,12 +201,16 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, c
       least *= max(T(2) / hold[foot] - T(1), T(0));
       approach = min(approach * hold[foot], T(1));
     }
-    const T ease = eased_by(model, g, least);
-    const T lower = lower_bound_of(model, m.placed, group) + ease - least;
-    if (!(lower < of.reach)) continue;
-    const T room = min(of.near + approach_of(model, m, group) / approach, of.reach);
-    if (!(lower < room)) continue;
+    const T ease = eased_by(model, g, least), moved = approach_of(model, m, group);
+    const T room = min(of.near + moved / approach, of.reach);
+    const bool followed = m.visited[g] == now - T(1);
+    m.visited[g] = now;
+    for (int i = group.singles[0]; i < group.singles[1]; ++i) {
+      T& gap = m.gap[model.single[i].pair];
+      gap = followed ? gap - moved : -Number<T>::huge;
+    }
     const T within = room + least - ease;
+    if (!(lower < within)) continue;
     PairGroup runs = group;
     runs.singles[1] = runs.singles[0];
     visit_group<L>(model, m.placed, runs, within, [&](int pair, const Contact<T>& contact) {
@@ -185,11 +218,14 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, c
     });
     for (int i = group.singles[0]; i < group.singles[1]; ++i) {
       const SinglePair& single = model.single[i];
+      T& gap = m.gap[single.pair];
+      if (!(gap < within)) continue;
       const Shape<T>&one = m.placed.shape[single.first], &other = m.placed.shape[single.second];
-      if (!(lower_bound_of(one, other) < within)) continue;
-      const T* const n = m.normal + 3 * single.pair;
-      if (plane_separates(one, other, Vec3<T>{n[0], n[1], n[2]}, within)) continue;
-      add(single.pair, group, ease, within, distance(one, other));
+      gap = lower_bound_of(one, other);
+      if (!(gap < within)) continue;
+      const Contact<T> found = distance(one, other, m.last + single.pair, within);
+      gap = found.distance;
+      add(single.pair, group, ease, within, found);
     }
   }
   store_centers(model, m);

@@ -82,8 +82,9 @@ inline constexpr int longest_share = 8;         // of the step to the minimum as
 template <class T>
 struct FollowMemory {
   Pose<T>* joint;
-  T *J, *e, *G, *A, *lower, *d, *pull, *sum, *inverse, *goal, *low, *high, *y, *start;
+  T *J, *e, *G, *A, *lower, *d, *pull, *sum, *inverse, *goal, *low, *high, *y, *start, *fixed;
   T *row, *row_b, *row_w, *row_on, *short_by, *along;
+  T* on;      // active rows, times their weights
   T* solved;  // (1,): whether the factors are those of the step
 };
 
@@ -94,9 +95,10 @@ SUPPLE_FN FollowMemory<T> follow_in(const Following<T>& of, T* memory, int& size
   FollowMemory<T> m;
   m.J = arena.take(padded<T>(of.rows) * s);
   m.G = arena.take((n + W) * s), m.A = arena.take((n + W) * s), m.lower = arena.take((n + W) * s);
-  T** const each[] = {&m.d, &m.pull, &m.sum, &m.inverse, &m.goal, &m.low, &m.high, &m.y, &m.start};
+  T** const each[] = {&m.d,   &m.pull, &m.sum, &m.inverse, &m.goal,
+                      &m.low, &m.high, &m.y,   &m.start,   &m.fixed};
   for (T** one : each) *one = arena.take(s + W);
-  m.row = arena.take(most_contact_rows * s);
+  m.row = arena.take(most_contact_rows * s), m.on = arena.take(most_contact_rows * s);
   m.e = arena.take(padded<T>(of.rows));
   m.row_b = arena.take(most_contact_rows), m.row_w = arena.take(most_contact_rows);
   m.row_on = arena.take(most_contact_rows);
@@ -227,21 +229,30 @@ SUPPLE_FN void assemble(const Following<T>& of, FollowState<T>& state, const T* 
   }
 }
 
-// Assembles H = G + Σ k² a aᵀ over the active rows in m.lower, and the goal with them in m.sum.
+// Assembles the upper triangle of H = G + Σ k² a aᵀ over the active rows in m.lower, and the goal
+// with them in m.sum. Returns the number of active rows.
 template <class T>
-SUPPLE_FN void add_rows(const Following<T>& of, int rows, const FollowMemory<T>& m) {
-  const int n = of.chain.nv, s = padded<T>(n);
-  for (int i = 0; i < n * s; i += pack_width<T>) store_pack<T>(load_pack(m.G + i), m.lower + i);
+SUPPLE_FN int add_rows(const Following<T>& of, int rows, const FollowMemory<T>& m) {
+  const int n = of.chain.nv, s = padded<T>(n), W = pack_width<T>;
+  int count = 0;
   for (int j = 0; j < s; ++j) m.sum[j] = m.goal[j];
   for (int r = 0; r < rows; ++r) {
     if (m.row_on[r] == 0) continue;
-    const T* const a = m.row + r * s;
-    const T weight = m.row_w[r] * m.row_w[r];
-    for (int i = 0; i < n; ++i) {
-      if (a[i] != 0) add_scaled(0, s, T(weight * a[i]), a, m.lower + i * s);
-    }
-    add_scaled(0, s, T(weight * m.row_b[r]), a, m.sum);
+    T* const a = m.on + count * s;
+    const Unrolled<T> weight(m.row_w[r]);
+    for (int j = 0; j < s; j += W) store_pack<T>(weight * load_pack(m.row + r * s + j), a + j);
+    add_scaled(0, s, T(m.row_w[r] * m.row_b[r]), a, m.sum);
+    count += 1;
   }
+  if (count > 0) upper_gram(count, n, m.on, m.lower);
+  for (int i = 0; i < n; ++i) {
+    T* const to = m.lower + i * s;
+    for (int j = i / W * W; j < s; j += W) {
+      const Unrolled<T> own = load_pack(m.G + i * s + j);
+      store_pack<T>(count > 0 ? own + load_pack(to + j) : own, to + j);
+    }
+  }
+  return count;
 }
 
 // Factors H of the free joints, from m.lower, and replaces m.sum by the solution for them; entries
@@ -249,17 +260,16 @@ SUPPLE_FN void add_rows(const Following<T>& of, int rows, const FollowMemory<T>&
 template <class T>
 SUPPLE_FN bool solve_free(const Following<T>& of, const T* active, const FollowMemory<T>& m) {
   const int n = of.chain.nv, s = padded<T>(n), W = pack_width<T>;
+  for (int j = 0; j < s; ++j) m.fixed[j] = j < n ? active[j] : T(0);
   for (int i = 0; i < n; ++i) {
     T* const to = m.A + i * s;
     const T* const from = m.lower + i * s;
-    const int begin = i / W * W;
-    if (active[i] != 0) {
-      for (int j = begin; j < s; ++j) to[j] = T(0);
-      to[i] = from[i], m.sum[i] = T(0);
-      continue;
+    for (int j = i / W * W; j < s; j += W) {
+      const Unrolled<T> none(T(0));
+      const mask_t<Unrolled<T>> is_free = load_pack(m.fixed + j) == none;
+      store_pack<T>(active[i] == 0 ? select(is_free, load_pack(from + j), none) : none, to + j);
     }
-    for (int j = begin; j < s; j += W) store_pack<T>(load_pack(from + j), to + j);
-    for (int j = i; j < n; ++j) to[j] = active[j] != 0 ? T(0) : to[j];
+    if (active[i] != 0) to[i] = from[i], m.sum[i] = T(0);
   }
   for (int j = n; j < s; ++j) m.sum[j] = T(0);
   if (!(upper_factor(n, m.A, m.lower, m.inverse) > T(0))) return false;
@@ -294,7 +304,7 @@ SUPPLE_FN bool pivot_to_minimum(const Following<T>& of, FollowState<T>& state, i
   const int n = of.chain.nv, s = padded<T>(n);
   T *const y = m.y, *const active = state.active;
   for (int round = 0; round < pivot_rounds; ++round) {
-    add_rows(of, rows, m);
+    const int on = add_rows(of, rows, m);
     bool fixed = false;
     for (int j = 0; j < s; ++j) m.d[j] = T(0);
     for (int j = 0; j < n; ++j) {
@@ -303,7 +313,11 @@ SUPPLE_FN bool pivot_to_minimum(const Following<T>& of, FollowState<T>& state, i
       fixed = true;
     }
     if (fixed) {
-      rows_times(n, n, m.lower, m.d, m.pull);
+      rows_times(n, n, m.G, m.d, m.pull);
+      for (int r = 0; r < on; ++r) {
+        const T* const a = m.on + r * s;
+        add_scaled(0, s, padded_dot(0, s, a, m.d), a, m.pull);
+      }
       for (int j = 0; j < n; ++j) m.sum[j] -= m.pull[j];
     }
     if (!solve_free(of, active, m)) return false;

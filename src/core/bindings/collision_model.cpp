@@ -104,7 +104,12 @@ OwnedCollisionModel::OwnedCollisionModel(const OwnedChain<double>& chain, const 
 void OwnedCollisionModel::add_shapes(const CollisionSpec& spec) {
   const int end = spec.shapes > 0 ? spec.first_vertex[spec.shapes] : 0;
   check_finite("vertices", 3 * end, spec.vertices, false);
-  vertices_.assign(spec.vertices, spec.vertices + 3 * end);
+  std::size_t numbers = 0;
+  for (int i = 0; i < spec.shapes; ++i) {
+    numbers += vertex_numbers(spec.first_vertex[i + 1] - spec.first_vertex[i]);
+  }
+  vertices_.assign(numbers, 0.0);
+  double* block = vertices_.data();
   center_.assign(3 * spec.shapes, 0.0);
   for (int i = 0; i < spec.shapes; ++i) {
     const ShapeKind kind = ShapeKind(spec.kind[i]);
@@ -145,14 +150,20 @@ void OwnedCollisionModel::add_shapes(const CollisionSpec& spec) {
         const int first = spec.first_vertex[i], count = spec.first_vertex[i + 1] - first;
         check_at_least("the number of vertices of a hull", 1, count);
         check_index("first_vertex", 0, end - count + 1, first);
-        double* const points = vertices_.data() + 3 * first;
+        const double* const points = spec.vertices + 3 * first;
         double* const center = center_.data() + 3 * i;
         const auto vertex = [&](int v) {
           return std::array{points[3 * v], points[3 * v + 1], points[3 * v + 2], 0.0};
         };
         made.bound = enclose(count, vertex, center) + made.radius;
-        for (int v = 0; v < 3 * count; ++v) points[v] -= center[v % 3];
-        made.vertices = count, made.vertex = points;
+        made.vertices = count, made.vertex = block;
+        for (int v = 0; v < vertex_numbers(count) / 3; ++v) {
+          double* const to = block + v / vertex_block * vertex_block * 3 + v % vertex_block;
+          for (int k = 0; k < 3; ++k) {
+            to[k * vertex_block] = points[v < count ? 3 * v + k : k] - center[k];
+          }
+        }
+        block += vertex_numbers(count);
         recenter(center, made);
         break;
       }

@@ -131,7 +131,6 @@ class PyFollowing {
     double* const at = state_.data();
     now_ = {at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 4 * n + 12 * feet};
     memory_ = std::make_unique<Scratch>(kernel().scratch(of_) * sizeof(double));
-    kernel().prepare(of_, static_cast<double*>(memory_->get()));
   }
 
   // Begins a motion at rest at q (nq,).
@@ -141,8 +140,27 @@ class PyFollowing {
       raise_input_error("raise_batch", q, "q", layout_.nq());
     std::fill(state_.begin(), state_.end(), 0.0);
     std::copy_n(at.data<double>(), layout_.nv(), now_.q);
+    kernel().prepare(of_, static_cast<double*>(memory_->get()));
     last_.assign(layout_.nq(), 0.0);
     layout_.from_kernel(now_.q, last_.data());
+  }
+
+  // Returns the rows a·y >= b of close pairs at q (nq,) as a step there would have them: a and b
+  // (k, n + 1). Its bounds begin with those of the calls before.
+  nb::object close_pairs(nb::handle q) {
+    const Configurations at(q, layout_, "q");
+    if (at.leading() != 0 || !at.is_double())
+      raise_input_error("raise_batch", q, "q", layout_.nq());
+    if (last_.empty() || !of_.contacts.model)
+      throw nb::value_error("a motion with a collision model must be started");
+    const int n = layout_.nv();
+    Doubles rows(std::size_t(most_contact_rows) * (n + 1));
+    const int count =
+        kernel().rows(of_, at.data<double>(), rows.data(), static_cast<double*>(memory_->get()));
+    const npy_intp shape[] = {count, n + 1};
+    nb::object made = new_array(NPY_DOUBLE, 2, shape);
+    std::copy_n(rows.data(), std::size_t(count) * (n + 1), data_of<double>(made));
+    return made;
   }
 
   // Runs steps between targets (k + 1, follows, 12), with hold (k, feet); returns the
@@ -196,6 +214,9 @@ void bind_following(nb::module_& m) {
            "gain"_a, "foot"_a, "soles"_a, "rest"_a, "posture"_a, "dt"_a, "posture_gain"_a,
            "smooth"_a, "hold"_a, "touch"_a, "contact"_a)
       .def("start", &PyFollowing::start, "q"_a)
+      .def("close_pairs", &PyFollowing::close_pairs, "q"_a,
+           nb::sig("def close_pairs(self, q: " SUPPLE_ARRAY ") -> "
+                   "numpy.typing.NDArray[numpy.float64]"))
       .def("run", &PyFollowing::run, "target"_a, "hold"_a,
            nb::sig("def run(self, target: numpy.typing.NDArray[numpy.float64], hold: "
                    "numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]"));

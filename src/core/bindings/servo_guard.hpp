@@ -190,7 +190,7 @@ class ServoGuard {
       if (a.kind != b.kind || a.radius != b.radius || a.bound != b.bound ||
           !std::equal(a.half, a.half + 3, b.half) || a.vertices != b.vertices ||
           old.body[a.body].frame != now.body[b.body].frame ||
-          !std::equal(a.vertex, a.vertex + 3 * a.vertices, b.vertex)) {
+          !std::equal(a.vertex, a.vertex + vertex_numbers(a.vertices), b.vertex)) {
         return false;
       }
       const bool fixed = now.body[b.body].frame >= 0;

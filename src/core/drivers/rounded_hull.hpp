@@ -32,10 +32,20 @@ inline RoundedHull rounded_hull(int count, const double* point, std::vector<int>
       return bound != other.bound ? bound < other.bound : index > other.index;
     }
   };
-  std::vector<double> vertex;
+  std::vector<double> vertex;  // in blocks
+  int corners = 0;
   double size = 0;
   for (int i = 0; i < 3 * count; ++i) size = std::max(size, std::abs(point[i]));
-  const auto add = [&](int i) { vertex.insert(vertex.end(), point + 3 * i, point + 3 * i + 3); };
+  const auto add = [&](int i) {
+    const int place = corners % vertex_block, begin = vertex_numbers(corners);
+    corners += 1;
+    vertex.resize(vertex_numbers(corners));
+    double* const block = vertex.data() + (place ? begin - 3 * vertex_block : begin);
+    for (int k = 0; k < 3; ++k) {
+      // The rest of the block is filled up with copies.
+      std::fill(block + k * vertex_block + place, block + (k + 1) * vertex_block, point[3 * i + k]);
+    }
+  };
   for (const int i : corner) add(i);
   const auto vector_at = [&](int i) {
     return Vec3<double>{point[3 * i], point[3 * i + 1], point[3 * i + 2]};
@@ -43,7 +53,7 @@ inline RoundedHull rounded_hull(int count, const double* point, std::vector<int>
   const Pose<double> origin{{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, {0, 0, 0}};
   const auto distance = [&](int i) {
     Shape<double> at{ShapeKind::sphere, 0, {0, 0, 0}, 0, nullptr, 0, origin};
-    const Shape<double> hull{ShapeKind::hull, 0,        {0, 0, 0}, int(vertex.size() / 3),
+    const Shape<double> hull{ShapeKind::hull, 0,        {0, 0, 0}, corners,
                              vertex.data(),   2 * size, origin};
     at.at.p = vector_at(i);
     Contact<double> found;

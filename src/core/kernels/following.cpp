@@ -21,7 +21,7 @@ int scratch_of(const Following<double>& of) {
 }
 
 void prepare(const Following<double>& of, double* memory) {
-  if (of.contacts.model) prepare_contacts(*of.contacts.model, memory + own_scratch(of));
+  if (of.contacts.model) prepare_contacts(of.contacts, memory + own_scratch(of));
 }
 
 void run(const Following<double>& of, FollowState<double>& state, int count, const double* target,
@@ -35,12 +35,27 @@ void run(const Following<double>& of, FollowState<double>& state, int count, con
   }
 }
 
+int rows(const Following<double>& of, const double* q, double* to, double* memory) {
+  int size;
+  const int n = of.chain.nv, s = padded<double>(n);
+  const FollowMemory<double> m = follow_in(of, memory, size);
+  for (int j = 0; j < s; ++j) m.y[j] = 0, m.start[j] = 1;  // at rest, with feet that swing
+  const int count = contact_rows<Wide>(of.contacts, q, static_cast<const double*>(m.y),
+                                       static_cast<const double*>(m.start), s, m.row, m.row_b,
+                                       m.row_w, memory + own_scratch(of));
+  for (int r = 0; r < count; ++r) {
+    for (int j = 0; j < n; ++j) to[r * (n + 1) + j] = m.row[r * s + j];
+    to[r * (n + 1) + n] = m.row_b[r];
+  }
+  return count;
+}
+
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA
 
 namespace supple {
 
 extern const FollowingKernel SUPPLE_FOLLOWING_KERNEL(SUPPLE_ISA);
-const FollowingKernel SUPPLE_FOLLOWING_KERNEL(SUPPLE_ISA) = {&scratch_of, &prepare, &run};
+const FollowingKernel SUPPLE_FOLLOWING_KERNEL(SUPPLE_ISA) = {&scratch_of, &prepare, &run, &rows};
 
 }  // namespace supple

@@ -15,6 +15,9 @@ struct FollowingKernel {
   // configurations q (count, nv).
   void (*run)(const Following<double>&, FollowState<double>&, int count, const double* target,
               const double* hold, double* q, double* memory);
+  // Writes the rows of close pairs at q (nv,), each with its bound: (most_contact_rows, nv + 1).
+  // Returns their number.
+  int (*rows)(const Following<double>&, const double* q, double* rows, double* memory);
 };
 
 #define SUPPLE_FOLLOWING_KERNEL(isa) SUPPLE_JOIN(following_kernel_, isa)

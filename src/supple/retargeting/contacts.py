@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from supple.motion.linearization import Array
 from supple.retargeting.humanoid import Humanoid
-from supple.retargeting.rotations import frames_of, orthonormal
+from supple.retargeting.rotations import cross, frames_of, orthonormal
 from supple.retargeting.terrain import Terrain
 
 Mask = NDArray[np.bool_]
@@ -84,13 +84,15 @@ class Stance:
         Without a surface near it the sole keeps its height. A foot in a wall stands in front of it.
         """
         made = self._level(foot, pose)
-        made[:3, 3] += self.terrain.way_out(self._points(foot, made[None]), np.zeros(1))[0]
+        away = self.terrain.way_out(self._points(foot, made[None]), np.zeros(1))[0]
+        if not away.any():
+            return made
+        made[:3, 3] += away
         return self._level(foot, made)
 
     def _level(self, foot: int, pose: Array) -> Array:
         """Return a pose (4, 4) of a foot turned flat, and raised or lowered to a surface."""
-        at = self.humanoid.at[self.humanoid.legs[foot].end][:3, :3]
-        sole = self.humanoid.soles[foot]
+        own, sole = self._axes[foot], self.humanoid.soles[foot]
         points = sole @ pose[:3, :3].T + pose[:3, 3]
         center = points.mean(axis=0)
         heights, normals = self.terrain.surfaces(np.concatenate([center[None], points]))
@@ -99,9 +101,8 @@ class Stance:
         which = np.unravel_index(int(close.argmax()), close.shape)
         on = bool(np.isfinite(close[which]))
         n = normals[which] if on else np.array([0.0, 0.0, 1.0])
-        own = at.T @ frames_of(at @ np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
         ahead = pose[:3, :3] @ own[:, 0]
-        R = frames_of(np.cross(n, ahead), n) @ own.T
+        R = frames_of(cross(n, ahead), n) @ own.T
         made = np.eye(4)
         made[:3, :3], made[:3, 3] = R, pose[:3, 3]
         if on:
@@ -128,6 +129,13 @@ class Stance:
             away[:, 2] += self.terrain.rise(points + away[:, None], distance)
             moved[some, :3, 3] += away
         return moved
+
+    @cached_property
+    def _axes(self) -> tuple[Array, ...]:
+        """Axes of each foot that are level at the neutral configuration, in its frame (3, 3)."""
+        turned = [self.humanoid.at[leg.end][:3, :3] for leg in self.humanoid.legs]
+        y, z = np.eye(3)[1:]
+        return tuple(at.T @ frames_of(at @ y, z) for at in turned)
 
     @cached_property
     def _soles(self) -> tuple[Array, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +79,11 @@ class Humanoid:
             InputError: It has no two legs and two arms with "left" and "right" in their names.
         """
         check_robot(robot)
+        return cls._of(robot)
+
+    @classmethod
+    @lru_cache(maxsize=32)
+    def _of(cls, robot: Robot) -> Humanoid:
         planar = any(joint.kind == "planar" for joint in robot.description.joints)
         moving = robot if robot._balls or planar else robot.with_base("floating")
         if moving._balls != (3,) or planar:

@@ -15,14 +15,14 @@ from supple.motion.linearization import Array
 from supple.retargeting.humanoid import Humanoid
 from supple.retargeting.motion import HumanMotion
 from supple.retargeting.points import SIDES, find_points
-from supple.retargeting.rotations import frames_of, smooth, unit
+from supple.retargeting.rotations import cross, frames_of, smooth, times, unit
 
 # Weights of positions, relative to 1 for the pelvis and per length of a leg, and of rotations.
 FOOT, PELVIS, HAND, MIDDLE, TORSO, TURN = 2.0, 1.0, 0.3, 1.0, 0.3, 0.1
 _STILL = 0.15  # speed below which a foot counts as standing when heights are measured [m/s]
 # Cosines of the slope of a foot from which on, and below which, its heading is that of the hips.
 STEEP = (0.4, 0.85)
-_LEVEL = np.array([1.0, 1.0, 0.0])
+_LEVEL, _UP = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 _REST = 0.1  # height of an ankle above the ground of a motion without a standing foot [m]
 
 
@@ -222,19 +222,19 @@ class PointMapping:
             "torso": frames_of(pair["shoulder"][0] - pair["shoulder"][1], shoulders - hips),
         }
         neutral = self._neutral()
-        turns = {key: turned[key] @ neutral[key].T for key in turned}
+        turns = {key: times(turned[key], neutral[key].T) for key in turned}
         at = {key: T[:3, 3] for key, T in body.at.items()}
         middle = 0.5 * sum(at[leg.root] for leg in body.legs)
-        places = {"pelvis": center + turns["pelvis"] @ (at[body.pelvis] - middle)}
+        places = {"pelvis": center + times(turns["pelvis"], at[body.pelvis] - middle)}
         chest = 0.5 * sum(at[arm.root] for arm in body.arms)
         above = center + unit(shoulders - hips) * np.linalg.norm(chest - middle)
         for k, side in enumerate(SIDES):
             leg, arm = body.legs[k], body.arms[k]
             places[f"{side}_foot"] = feet[:, k, :3, 3]
-            hip = center + turns["pelvis"] @ (at[leg.root] - middle)
+            hip = center + times(turns["pelvis"], at[leg.root] - middle)
             thigh = unit(own[f"{side}_knee"] - own[f"{side}_hip"])
             places[f"{side}_knee"] = hip + thigh * body.length(leg)[0]
-            elbow = above + turns["torso"] @ (at[arm.root] - chest)
+            elbow = above + times(turns["torso"], at[arm.root] - chest)
             elbow += unit(own[f"{side}_elbow"] - own[f"{side}_shoulder"]) * body.length(arm)[0]
             places[f"{side}_elbow"] = elbow
             fore = unit(own[f"{side}_hand"] - own[f"{side}_elbow"])
@@ -242,7 +242,7 @@ class PointMapping:
         for k, follow in enumerate(self.follows):
             made[:, k, :3, :3] = body.at[follow.frame][:3, :3]
             if follow.body in turns:
-                made[:, k, :3, :3] = turns[follow.body] @ body.at[follow.frame][:3, :3]
+                made[:, k, :3, :3] = times(turns[follow.body], body.at[follow.frame][:3, :3])
             if follow.body in places:
                 made[:, k, :3, 3] = places[follow.body]
             if follow.body.endswith("foot"):
@@ -258,18 +258,15 @@ class PointMapping:
         for k, side in enumerate(SIDES):
             at = self.humanoid.at[self.humanoid.legs[k].end]
             ankle = own[f"{side}_ankle"]
-            if f"{side}_toe" in own:
-                way = unit(own[f"{side}_toe"] - ankle)
-            else:
-                way = np.cross(across, [0, 0, 1.0])
+            way = unit(own[f"{side}_toe"] - ankle) if f"{side}_toe" in own else cross(across, _UP)
             # The heading of a steep foot is that of the hips.
             flat = np.sqrt(1 - np.minimum(way[:, 2:] ** 2, 1))
             own_share = smooth((flat - STEEP[0]) / (STEEP[1] - STEEP[0]))
-            level = unit(np.cross([0, 0, 1.0], way)) * own_share + across * (1 - own_share)
-            upright = frames_of(level, np.cross(way, level))  # its x axis along the foot
+            level = unit(cross(_UP, way)) * own_share + across * (1 - own_share)
+            upright = frames_of(level, cross(way, level))  # its x axis along the foot
             c, s = np.cos(self.rest.slope), np.sin(self.rest.slope)
             level_of = np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
-            made[:, k, :3, :3] = upright @ level_of @ neutral.T @ at[:3, :3]
+            made[:, k, :3, :3] = times(upright, level_of @ neutral.T @ at[:3, :3])
             made[:, k, :3, 3] = self.scale * ankle + (1 - 2 * k) * outward
             standing = -self.humanoid.soles[k] @ at[2, :3]  # of the frame above the sole
             made[:, k, 2, 3] += standing.max() - self.scale * (self.rest.height + self.ground)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from supple import _core
@@ -17,6 +19,7 @@ from supple.motion.linearization import Array
 _GROUND = "ground"
 
 
+@lru_cache(maxsize=32)
 def kept_apart(robot: Robot, world: World | None) -> _core.CollisionModel | None:
     """Return the distances that a motion keeps; None if no link has a shape.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from supple.errors import InputError, join_names
 
@@ -64,6 +65,11 @@ def find_points(names: Sequence[str]) -> dict[str, int]:
     Raises:
         InputError: A point is missing; the message lists the names.
     """
+    return dict(_found(tuple(names)))
+
+
+@lru_cache(maxsize=32)
+def _found(names: tuple[str, ...]) -> dict[str, int]:
     words = [words_of(name) for name in names]
     found: dict[str, int] = {}
     for side in SIDES:

@@ -20,14 +20,16 @@ from supple.retargeting.motion import HumanMotion
 from supple.retargeting.obstacles import kept_apart
 from supple.retargeting.references import base_to, between, default_limits
 from supple.retargeting.result import Retargeted
+from supple.retargeting.rotations import cross
 from supple.retargeting.steps import Steps
 from supple.retargeting.terrain import Terrain
 
 LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
 # A foot's way into a stance, the shortest stance, and the shortest swing [s].
 BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
-# Steps from the neutral configuration to the first frame, and their length [s].
-_SETTLING, _SETTLING_STEP = 400, 0.05
+# Most steps from the neutral configuration to the first frame, their number between checks, their
+# length [s], and the change of a step below which they end [m or rad].
+_SETTLING, _SOME, _SETTLING_STEP, _SETTLED = 400, 20, 0.05, 1e-9
 JUST_BELOW = 1 - 1e-9  # how firmly a foot is held at most in a step to its first frame
 
 
@@ -171,7 +173,8 @@ class Retargeter:
         if len(self._poses) + self._first and (motion.contacts is None) != (self._given is None):
             raise InputError("all frames must have contacts, or none; given: some with contacts")
         poses = self.mapping.targets(motion)
-        turned = np.linalg.det(poses[..., :3, :3])
+        x, y, z = (poses[..., :3, k] for k in range(3))
+        turned = np.einsum("tki,tki->tk", cross(x, y), z)
         if not (turned > 0.5).all():
             k = int(np.argmin(turned.min(axis=1)))
             raise InputError(
@@ -302,10 +305,14 @@ class Retargeter:
             self.mapping, Limits.for_robot(robot), self._model, self._least, _SETTLING_STEP
         )
         loop.start(q)
-        targets = np.broadcast_to(poses, (_SETTLING + 1, *poses.shape))
+        targets = np.broadcast_to(poses, (_SOME + 1, *poses.shape))
         # Below 1: a foot that is not yet in its place shall not stand where it is.
-        firm = np.broadcast_to(0.9 * stands, (_SETTLING, 2))
-        return np.asarray(loop.run(targets, firm)[-1])
+        firm = np.broadcast_to(0.9 * stands, (_SOME, 2))
+        for _ in range(_SETTLING // _SOME):
+            before, q = loop.run(targets, firm)[-2:]
+            if np.abs(q - before).max() < _SETTLED:
+                break
+        return q
 
     def _forget(self, first: int) -> None:
         """Drop the frames before `first`."""

@@ -114,24 +114,27 @@ class Terrain:
             points: Points of each body (k, n, 3) [m].
             margin: Distance to the upper faces and the sides (k,) [m].
         """
-        made = np.zeros((len(points), 3))
-        if not len(points):
-            return made
-        middle = points.mean(axis=1)
-        reach = np.sqrt(((points - middle[:, None]) ** 2).sum(axis=-1).max(axis=1)) + margin
+        made = np.zeros((3, len(points)))
+        if not (len(points) and self.boxes):
+            return made.T
+        every = np.ascontiguousarray(points.T)  # (3, n, k): loops are over bodies
+        middle = every.mean(axis=1)
+        reach = np.sqrt(((every - middle[:, None]) ** 2).sum(axis=0).max(axis=0)) + margin
         for T, half in self.boxes:
-            away = np.abs((middle + made - T[:3, 3]) @ T[:3, :3]) - half
-            near = np.flatnonzero((away < reach[:, None]).all(axis=1))
+            R, at = T[:3, :3], T[:3, 3:]
+            away = np.abs(R.T @ (middle + made - at)) - half[:, None]
+            near = np.flatnonzero((away < reach).all(axis=0))
             if not len(near):
                 continue
-            own = (points[near] + made[near, None] - T[:3, 3]) @ T[:3, :3]
-            normals = np.concatenate([T[:3, :3].T, -T[:3, :3].T])
+            moved = every[..., near] + (made[:, near] - at)[:, None]
+            own = (R.T @ moved.reshape(3, -1)).reshape(moved.shape)
+            normals = np.concatenate([R.T, -R.T])
             exits = normals[:, 2] > _DOWN
-            room = half + margin[near, None, None]
-            ways = np.concatenate([room - own, room + own], axis=-1)
-            inside = (ways > 0).all(axis=-1, keepdims=True)
-            way = np.where(inside, ways, 0.0).max(axis=1)[:, exits]
-            least = way.min(axis=1, keepdims=True)
+            room = half[:, None, None] + margin[near]
+            ways = np.concatenate([room - own, room + own])
+            inside = (ways > 0).all(axis=0)
+            way = np.where(inside, ways, 0.0).max(axis=1)[exits]
+            least = way.min(axis=0)
             share = np.clip((LONGER - way / np.maximum(least, TINY)) / (LONGER - 1), 0, 1)
-            made[near] += ((share * way)[..., None] * normals[exits]).sum(axis=1)
-        return made
+            made[:, near] += normals[exits].T @ (share * way)
+        return made.T
