@@ -265,7 +265,8 @@ void bind_collision(nb::module_& m) {
       .def("cost", &PyCollisionModel::cost, "q"_a, "distance"_a,
            nb::sig("def cost(self, q: numpy.typing.ArrayLike, distance: float) -> "
                    "tuple[float, " SUPPLE_ARRAY "]"))
-      .def("move", nb::overload_cast<int, nb::handle>(&PyCollisionModel::move), "shape"_a, "pose"_a,
+      .def("move", nb::overload_cast<int, nb::handle>(&PyCollisionModel::move), nb::lock_self(),
+           "shape"_a, "pose"_a,
            nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
       .def("packed", &PyCollisionModel::packed, "address"_a, "size"_a, "rounding"_a,
            nb::sig("def packed(self, address: int, size: float, rounding: float) -> "

@@ -213,11 +213,11 @@ void bind_following(nb::module_& m) {
            nb::kw_only(), "chain"_a, "collision"_a.none(), "limits"_a, "position"_a, "rotation"_a,
            "gain"_a, "foot"_a, "soles"_a, "rest"_a, "posture"_a, "dt"_a, "posture_gain"_a,
            "smooth"_a, "hold"_a, "touch"_a, "contact"_a)
-      .def("start", &PyFollowing::start, "q"_a)
-      .def("close_pairs", &PyFollowing::close_pairs, "q"_a,
+      .def("start", &PyFollowing::start, nb::lock_self(), "q"_a)
+      .def("close_pairs", &PyFollowing::close_pairs, nb::lock_self(), "q"_a,
            nb::sig("def close_pairs(self, q: " SUPPLE_ARRAY ") -> "
                    "numpy.typing.NDArray[numpy.float64]"))
-      .def("run", &PyFollowing::run, "target"_a, "hold"_a,
+      .def("run", &PyFollowing::run, nb::lock_self(), "target"_a, "hold"_a,
            nb::sig("def run(self, target: numpy.typing.NDArray[numpy.float64], hold: "
                    "numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]"));
 }

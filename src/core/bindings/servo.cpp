@@ -156,21 +156,21 @@ void bind_servo(nb::module_& m) {
            "constraint_rows"_a.none() = nb::none(), "collision"_a.none() = nb::none(),
            "clearance"_a = 0.0, "tracking_error"_a = std::vector<double>{}, "wrapped"_a = false,
            "stacked_targets"_a = false, "stacked_velocities"_a = false)
-      .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
-           "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
-           "out"_a.none() = nb::none(),
+      .def("__call__", &PyServo::step, nb::lock_self(), "q"_a.none(),
+           "velocity"_a.none() = nb::none(), "target"_a.none() = nb::none(),
+           "acceleration"_a.none() = nb::none(), "out"_a.none() = nb::none(),
            nb::sig("def __call__(self, q: numpy.typing.ArrayLike, velocity: typing.Any = None, "
                    "target: typing.Any = None, acceleration: typing.Any = None, out: " SUPPLE_ARRAY
                    " | None = None) -> numpy.typing.NDArray[numpy.float64]"))
-      .def("_reset", &PyServo::reset, "qd"_a,
+      .def("_reset", &PyServo::reset, nb::lock_self(), "qd"_a,
            nb::sig("def _reset(self, qd: numpy.typing.ArrayLike) -> None"))
-      .def("_set_limits", &PyServo::set_limits, nb::kw_only(), "limits"_a, "gain"_a,
-           "slow_condition"_a, "halt_condition"_a, "open_rows"_a.none(),
+      .def("_set_limits", &PyServo::set_limits, nb::lock_self(), nb::kw_only(), "limits"_a,
+           "gain"_a, "slow_condition"_a, "halt_condition"_a, "open_rows"_a.none(),
            nb::sig("def _set_limits(self, *, limits: LimitsSpec, gain: float, slow_condition: "
                    "float, halt_condition: float, open_rows: typing.Any) -> None"))
-      .def("_hold", &PyServo::hold, "k"_a, "target"_a.none(), "over"_a,
+      .def("_hold", &PyServo::hold, nb::lock_self(), "k"_a, "target"_a.none(), "over"_a,
            nb::sig("def _hold(self, k: int, target: " SUPPLE_ARRAY " | None, over: float) -> None"))
-      .def("_release", &PyServo::release, "k"_a, "over"_a,
+      .def("_release", &PyServo::release, nb::lock_self(), "k"_a, "over"_a,
            nb::sig("def _release(self, k: int, over: float) -> None"))
       .def_prop_ro("_holding", &PyServo::holding,
                    nb::sig("def _holding(self) -> tuple[numpy.typing.NDArray[numpy.float64], "
@@ -195,19 +195,19 @@ void bind_servo(nb::module_& m) {
           "_estimates", &PyServo::estimates,
           nb::sig("def _estimates(self) -> tuple[float, float, float, float, float] | None"))
       .def_prop_ro("_held", &PyServo::held, nb::sig("def _held(self) -> bool"))
-      .def("_raw", &PyServo::raw, "q"_a, "velocity"_a.none(), "target"_a.none(),
+      .def("_raw", &PyServo::raw, nb::lock_self(), "q"_a, "velocity"_a.none(), "target"_a.none(),
            "acceleration"_a.none(), "out"_a,
            nb::sig("def _raw(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY
                    " | None, target: " SUPPLE_ARRAY " | None, acceleration: " SUPPLE_ARRAY
                    " | None, out: " SUPPLE_ARRAY ") -> None"))
-      .def("_pace", &PyServo::pace, "lengths"_a, "k"_a,
+      .def("_pace", &PyServo::pace, nb::lock_self(), "lengths"_a, "k"_a,
            nb::sig("def _pace(self, lengths: " SUPPLE_ARRAY ", k: int) -> None"))
       .def_prop_ro("_before", &PyServo::speeds_before,
                    nb::sig("def _before(self) -> numpy.typing.NDArray[numpy.float64]"))
-      .def("_move_obstacles", &PyServo::move_obstacles, "shapes"_a, "poses"_a,
+      .def("_move_obstacles", &PyServo::move_obstacles, nb::lock_self(), "shapes"_a, "poses"_a,
            nb::sig("def _move_obstacles(self, shapes: list[int], poses: "
                    "numpy.typing.NDArray[numpy.float64]) -> None"))
-      .def("_set_collision", &PyServo::set_collision, "model"_a.none(),
+      .def("_set_collision", &PyServo::set_collision, nb::lock_self(), "model"_a.none(),
            nb::sig("def _set_collision(self, model: CollisionModel | None) -> None"))
       .def_prop_ro("_blocking", &PyServo::blocking, nb::sig("def _blocking(self) -> int"))
       .def_prop_ro("_chosen", &PyServo::chosen, nb::sig("def _chosen(self) -> float"))
@@ -223,11 +223,11 @@ void bind_servo(nb::module_& m) {
       .def_prop_ro("_beyond", &PyServo::beyond, nb::sig("def _beyond(self) -> float"))
       .def_prop_ro("_memory", &PyServo::memory,
                    nb::sig("def _memory(self) -> numpy.typing.NDArray[numpy.float64]"))
-      .def("_recall", &PyServo::recall, "memory"_a,
+      .def("_recall", &PyServo::recall, nb::lock_self(), "memory"_a,
            nb::sig("def _recall(self, memory: " SUPPLE_ARRAY ") -> None"))
       .def_prop_ro("_rows", &PyServo::rows,
                    nb::sig("def _rows(self) -> numpy.typing.NDArray[numpy.float64]"))
-      .def("_recall_rows", &PyServo::recall_rows, "rows"_a,
+      .def("_recall_rows", &PyServo::recall_rows, nb::lock_self(), "rows"_a,
            nb::sig("def _recall_rows(self, rows: " SUPPLE_ARRAY ") -> None"))
       .def_prop_ro(
           "_begun", [](const PyServo& servo) { return servo.begun(); },

@@ -1,0 +1,96 @@
+"""Threads share a robot, its solvers, caches and controllers, also in free-threaded Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import supple as sp
+
+THREADS = 8
+Result = TypeVar("Result")
+
+
+def at_once(work: Callable[[int], Result], threads: int = THREADS) -> list[Result]:
+    """Return the results of threads that begin at the same time."""
+    barrier = threading.Barrier(threads)
+
+    def started(thread: int) -> Result:
+        barrier.wait()
+        return work(thread)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(started, range(threads)))
+
+
+def bits(value: Any) -> bytes:
+    return np.asarray(value).tobytes()
+
+
+def by_solve(robot: sp.Robot, q: np.ndarray) -> bytes:
+    return bits(sp.solve(robot, robot.fk(q)).q)
+
+
+def by_a_solver(robot: sp.Robot, q: np.ndarray) -> bytes:
+    solver = sp.Solver(robot)
+    return bits(solver.batch(robot.fk(q + 0.01 * np.arange(20)[:, None])).q)
+
+
+def by_all_solutions(robot: sp.Robot, q: np.ndarray) -> bytes:
+    return bits(sp.Solver(robot).all(robot.fk(q)).q)
+
+
+def by_servo(robot: sp.Robot, q: np.ndarray) -> bytes:
+    servo = sp.Servo(robot, dt=0.01)
+    for _ in range(20):
+        q = servo(q, [0.1, 0, 0, 0, 0, 0.2])
+    return bits(q)
+
+
+def by_velocities(robot: sp.Robot, q: np.ndarray) -> bytes:
+    step = sp.DLS(sp.damping.Optimal.for_robot(robot))
+    return bits(step.velocities(robot, np.tile(q, (40, 1)), np.full((40, 6), 0.1)))
+
+
+WAYS = (by_solve, by_a_solver, by_all_solutions, by_servo, by_velocities)
+
+
+@pytest.mark.parametrize("name", ["ur5e", "panda"])
+def test_threads_that_fill_caches_at_once_get_the_results_of_one(name: str) -> None:
+    def jobs(robot: sp.Robot) -> list[Callable[[], bytes]]:
+        q = 0.8 * robot.random(4, seed=3) + 0.2 * robot.neutral()
+        return [lambda way=way, one=one: way(robot, one) for way in WAYS for one in q]
+
+    expected = [job() for job in jobs(sp.load(name))]
+    for shift in range(2):
+        # another robot, for which nothing is prepared; two threads begin with the same job
+        mine = jobs(sp.load(name).with_base(sp.pose([0, 0, 0])))
+
+        def work(thread: int, shift: int = shift, mine: list[Any] = mine) -> bool:
+            order = np.roll(np.arange(len(mine)), (thread // 2) * len(WAYS) // 2 + shift)
+            return all(mine[i]() == expected[i] for i in order)
+
+        assert all(at_once(work))
+
+
+def test_calls_of_one_servo_do_not_mix() -> None:
+    """A step without limits and memory depends on its arguments only, whatever came before."""
+    robot = sp.load("panda")
+    rng = np.random.default_rng(5)
+    q, twist = 0.8 * robot.random(200, seed=1) + 0.2 * robot.neutral(), rng.normal(size=(200, 6))
+    free = np.full(7, np.inf)
+    step, limits = sp.DLS(sp.damping.Constant(0.1)), sp.Limits(-free, free, free, free)
+    servo = sp.Servo(robot, dt=0.001, step=step, limits=limits)
+    expected = [bits(servo(*one)) for one in zip(q, twist, strict=True)]
+    assert [bits(servo(q[i], twist[i])) for i in range(199, -1, -1)] == expected[::-1]
+
+    def work(thread: int) -> bool:
+        order = np.roll(np.arange(200), 25 * thread)
+        return all(bits(servo(q[i], twist[i])) == expected[i] for i in order for _ in range(5))
+
+    assert all(at_once(work))
