@@ -104,8 +104,8 @@ def main(folder: Path, rounds: int) -> None:
         "The five climbing sequences of holosoma-retargeting 0.1.0 onto its Unitree G1 with 29 "
         f"joints, from key points alone: {frames} frames at {FPS:g} frames/s, "
         f"{frames / seconds:.0f} frames per second of CPU time on one core, with measuring the "
-        f"human; medians of {rounds} rounds. All links but the feet are kept out of boxes and "
-        "apart from each other; feet avoid boxes by their targets.",
+        f"human; medians of {rounds} rounds. All links but standing feet are kept out of boxes and "
+        "apart from each other.",
         measure.provenance(("supple", "numpy")),
         "",
         "Slide: the largest distance of a point of a standing foot's sole from where its stance "

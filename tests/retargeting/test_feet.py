@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from humanoids import drawn_humanoid
+from humanoids import drawn_humanoid, humanoid
 from sizes import nightly
 from supple.motion.linearization import Array
-from supple.retargeting import HumanMotion, retarget, walking
+from supple.retargeting import HumanMotion, PointMapping, retarget, walking
+from supple.retargeting.contacts import is_still
 from supple.retargeting.points import words_of
 
 SEEDS = range(nightly(60, 6))
@@ -50,6 +51,43 @@ def test_legs_of_five_joints_stand_below_the_hips() -> None:
         for k, leg in enumerate(body.legs):
             up = found.robot.fk(found.q, leg.end)[:, 2, :3] @ body.at[leg.end][2, :3]
             assert np.arccos(up[found.contacts[:, k]].clip(-1, 1)).max() < 0.05  # level
+
+
+def test_a_foot_turns_about_its_toe_where_the_human_does() -> None:
+    human = walking(0.5)
+    at = {name: human.names.index(f"left_{name}") for name in ("ankle", "toe")}
+    short = human.positions.copy()  # feet, compared with the robot's
+    for side in ("left", "right"):
+        one, other = (human.names.index(f"{side}_{name}") for name in ("ankle", "toe"))
+        short[:, other, 0] -= 0.5 * (short[:, other, 0] - short[:, one, 0])
+    human = HumanMotion(human.names, short, human.fps, contacts=human.contacts)
+    mapping = PointMapping.guess(humanoid(), human)
+    positions = np.repeat(human.positions[:1], 30, axis=0)
+    ankle, toe = positions[0, at["ankle"]], positions[0, at["toe"]]
+    angle = np.linspace(0, 0.6, 30)
+    cos, sin = np.cos(angle), np.sin(angle)
+    x, z = (ankle - toe)[[0, 2]]
+    positions[:, at["ankle"], 0] = toe[0] + cos * x + sin * z
+    positions[:, at["ankle"], 2] = toe[2] + cos * z - sin * x
+    raised = HumanMotion(human.names, positions, human.fps)
+    foot = [follow.frame for follow in mapping.follows].index("left_foot")
+    T = mapping.targets(raised)[:, foot]
+    front = T[:, :3, :3] @ mapping.humanoid.soles[0][:, :3].max(axis=0) + T[:, :3, 3]
+    assert np.ptp(T[:, 2, 3]) > 0.05  # the heel rises
+    assert np.ptp(front, axis=0).max() < 0.02
+
+
+def test_a_foot_stands_until_its_toe_moves() -> None:
+    heights, tilts, level = np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((3, 2, 2, 3))
+    rising = level.copy()
+    rising[:, :, 0, 2] = [[-0.02], [0.0], [0.02]]  # ankles, at 0.6 m/s
+    leaving = level.copy()
+    leaving[:, :, 1, 0] = [[-0.02], [0.0], [0.02]]  # toes
+    stood, flew = np.ones(2, dtype=bool), np.zeros(2, dtype=bool)
+    assert is_still(rising, 30.0, heights, tilts, stood).all()
+    assert not is_still(rising, 30.0, heights, tilts, flew).any()
+    assert not is_still(rising, 30.0, heights, tilts + 0.6, stood).any()
+    assert not is_still(leaving, 30.0, heights, tilts, stood).any()
 
 
 def test_sides_are_read_from_names_without_separators() -> None:

@@ -39,10 +39,11 @@ def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask
         tilts: Angles of the soles to the horizontal (k, 2) [rad].
         before: Whether each foot stood in the frame before (2,).
     """
-    moved = np.linalg.norm(feet[2:] - feet[:-2], axis=-1).max(axis=-1)
-    speed = 0.5 * fps * moved
-    on = (speed < SLOW) & (heights < NEAR) & (tilts < FLAT)
-    off = (speed > FAST) | (heights > 1.5 * NEAR) | (tilts > 1.5 * FLAT)
+    speeds = 0.5 * fps * np.linalg.norm(feet[2:] - feet[:-2], axis=-1)
+    on = (speeds.max(axis=-1) < SLOW) & (heights < NEAR) & (tilts < FLAT)
+    # A heel may rise from a toe that stays, the last point, until the foot is steep.
+    rises = (speeds.max(axis=-1) > FAST) & (tilts > FLAT)
+    off = (speeds[..., -1] > FAST) | rises | (heights > 1.5 * NEAR) | (tilts > 1.5 * FLAT)
     said = np.where(on, 1, np.where(off, 0, -1))
     said = np.concatenate([before[None].astype(int), said])
     last = np.where(said >= 0, np.arange(len(said))[:, None], 0)

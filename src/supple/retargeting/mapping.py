@@ -96,10 +96,12 @@ class Rest(NamedTuple):
     Attributes:
         height: Height of the ankle above the ground [m].
         slope: Angle of the way from ankle to toe below the horizontal [rad].
+        reach: How far the toe is ahead of the ankle [m].
     """
 
     height: float
     slope: float
+    reach: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,9 +268,15 @@ class PointMapping:
             upright = frames_of(level, cross(way, level))  # its x axis along the foot
             c, s = np.cos(self.rest.slope), np.sin(self.rest.slope)
             level_of = np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
-            made[:, k, :3, :3] = times(upright, level_of @ neutral.T @ at[:3, :3])
+            turned = times(upright, level_of)
+            made[:, k, :3, :3] = times(turned, neutral.T @ at[:3, :3])
             made[:, k, :3, 3] = self.scale * ankle + (1 - 2 * k) * outward
             standing = -self.humanoid.soles[k] @ at[2, :3]  # of the frame above the sole
+            if f"{side}_toe" in own:
+                # It turns about the end of its toe where the human's turns about the toe.
+                ahead = (self.humanoid.soles[k] @ at[:3, :3].T @ neutral[:, 0]).max()
+                longer = ahead - self.scale * self.rest.reach
+                made[:, k, :3, 3] += longer * (cross(level, _UP) - turned[..., 0])
             made[:, k, 2, 3] += standing.max() - self.scale * (self.rest.height + self.ground)
         return made
 
@@ -314,9 +322,10 @@ def _rest(motion: HumanMotion, at: Table[str, int], ground: float) -> Rest:
     still = (speed * motion.fps < _STILL) & low
     if not still.any():
         still = low
-    slope = 0.0
+    slope = reach = 0.0
     if feet.shape[2] > 1:
         way = feet[:, :, 1] - feet[:, :, 0]
-        slopes = np.arctan2(-way[..., 2], np.linalg.norm(way[..., :2], axis=-1))
-        slope = float(np.median(slopes[still]))
-    return Rest(float(np.median(ankles[still])), slope)
+        ahead = np.linalg.norm(way[..., :2], axis=-1)
+        slope = float(np.median(np.arctan2(-way[..., 2], ahead)[still]))
+        reach = float(np.median(ahead[still]))
+    return Rest(float(np.median(ankles[still])), slope, reach)
