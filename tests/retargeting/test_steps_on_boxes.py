@@ -65,7 +65,7 @@ def stairs(seed: int, robot: sp.Robot) -> tuple[HumanMotion, PointMapping, sp.Wo
 @pytest.mark.parametrize("seed", SEEDS)
 def test_feet_keep_out_of_the_edges_of_boxes(seed: int) -> None:
     motion, mapping, world = stairs(seed, Humanoid.of(humanoid()).robot)
-    found = sp.retargeting.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
+    found = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
     assert found.penetration.max() < 2e-4
     assert found.slide.max() < 1e-4
 
@@ -73,7 +73,7 @@ def test_feet_keep_out_of_the_edges_of_boxes(seed: int) -> None:
 def test_a_stream_on_boxes_equals_the_whole_motion() -> None:
     motion, mapping, world = stairs(0, Humanoid.of(humanoid()).robot)
     motion = motion[:120]
-    whole = sp.retargeting.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
+    whole = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
     stream = Retargeter(mapping, motion.fps, world=world)
     made = [stream.push(motion[k : k + 7]) for k in range(0, len(motion), 7)]
     made.append(stream.finish())
