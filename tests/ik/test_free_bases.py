@@ -52,3 +52,98 @@ def test_nearly_all_random_targets_are_solved(
     assert np.count_nonzero(~np.asarray(found.success)) <= 1e-4 * TARGETS
     away = robot.fk(found.q, tip) - targets
     assert np.abs(away[np.asarray(found.success)]).max() < 1e-5
+
+
+def limbs(name: str, robot: sp.Robot) -> list[sp.PoseTask | sp.PositionTask]:
+    """Return the tasks of all hands and feet, in an order in which those of a limb are apart."""
+    if name == "g1":
+        frames = ("left_ankle_roll_link", "left_rubber_hand", "right_ankle_roll_link")
+        return [sp.PoseTask(frame) for frame in (*frames, "right_rubber_hand")]
+    return [sp.PositionTask(tip) for tip in robot.tips if "FOOT" in tip]
+
+
+def targets_of(robot: sp.Robot, tasks: list[sp.PoseTask | sp.PositionTask], q: np.ndarray) -> list:
+    poses = [robot.fk(q, task.frame) for task in tasks]
+    return [
+        T if isinstance(task, sp.PoseTask) else np.ascontiguousarray(T[..., :3, 3])
+        for task, T in zip(tasks, poses, strict=True)
+    ]
+
+
+def check(
+    robot: sp.Robot, tasks: list[sp.PoseTask | sp.PositionTask], found: sp.Solutions, targets: list
+) -> None:
+    """Solutions meet all targets inside the limits."""
+    solved = np.asarray(found.success)
+    for task, target, reached in zip(
+        tasks, targets, targets_of(robot, tasks, found.q), strict=True
+    ):
+        away = np.abs(reached - target)[solved]
+        assert away.max() < 2e-6, task
+    x = sp.kinematics.configuration.to_kernel(robot, found.q)
+    assert ((x >= robot.lower) & (x <= robot.upper)).all()
+
+
+@pytest.mark.parametrize("base", ["floating", "planar", "virtual"])
+@pytest.mark.parametrize("name", FILES)
+def test_nearly_all_random_targets_of_hands_and_feet_are_solved(
+    name: str, base: str, robot_files: Callable[[str, str], Path]
+) -> None:
+    fixed = sp.urdf(robot_files(*FILES[name]))
+    robot = virtual(fixed) if base == "virtual" else fixed.with_base(base)
+    tasks = limbs(name, fixed)
+    targets = targets_of(robot, tasks, robot.random(TARGETS, seed=2))
+    solver = sp.Solver(robot, tasks)
+    found = solver.batch(targets)
+    assert np.count_nonzero(~np.asarray(found.success)) <= 1e-4 * TARGETS
+    check(robot, tasks, found, targets)
+    for i in range(0, TARGETS, max(1, TARGETS // 50)):
+        assert solver([target[i] for target in targets]).success
+    again = solver.batch([target[::3] for target in targets], q0=robot.random(seed=3))
+    assert np.count_nonzero(~np.asarray(again.success)) <= 1e-4 * TARGETS
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_free_base_takes_hands_and_feet_to_targets_a_kilometer_away(
+    name: str, robot_files: Callable[[str, str], Path]
+) -> None:
+    fixed = sp.urdf(robot_files(*FILES[name]))
+    for robot in (fixed.with_base("floating"), virtual(fixed)):
+        tasks, q = limbs(name, fixed), robot.random(100, seed=4)
+        q[:, :3] += (700.0, -600.0, 300.0)
+        q[:, :3] = np.clip(q[:, :3], -LONG, LONG)
+        targets = targets_of(robot, tasks, q)
+        found = sp.Solver(robot, tasks).batch(targets)
+        assert np.asarray(found.success).all()
+        check(robot, tasks, found, targets)
+
+
+@pytest.mark.parametrize("base", ["floating", "virtual"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_solution_near_q0_is_selected(
+    name: str, base: str, robot_files: Callable[[str, str], Path]
+) -> None:
+    fixed = sp.urdf(robot_files(*FILES[name]))
+    robot = virtual(fixed) if base == "virtual" else fixed.with_base(base)
+    tasks, q, rng = limbs(name, fixed), robot.random(60, seed=5), np.random.default_rng(0)
+    away = rng.uniform(-0.1, 0.1, (60, robot.nv))
+    targets = targets_of(robot, tasks, q)
+    solver = sp.Solver(robot, tasks)
+    moves = []
+    for i, q0 in enumerate(sp.kinematics.configuration.integrate(robot, q, away)):
+        found = solver([target[i] for target in targets], q0=q0)
+        assert found.success
+        moves.append(found.moved)
+    assert np.median(moves) < 0.5, moves
+
+
+def test_a_target_that_a_free_base_cannot_meet_is_not_converged(
+    robot_files: Callable[[str, str], Path],
+) -> None:
+    """Feet that are farther apart than the legs are long have no solution."""
+    robot = sp.urdf(robot_files(*FILES["anymal"])).with_base("floating")
+    tasks = limbs("anymal", robot)
+    targets = [np.array([5.0 * k, 0.0, 0.0]) for k in range(len(tasks))]
+    found = sp.Solver(robot, tasks, max_seeds=64)(targets)
+    assert found.status == sp.SolveStatus.NOT_CONVERGED
+    assert found.position_error > 1

@@ -204,6 +204,29 @@ class Lane:
         self._call("bounded", count, m, n, *arrays, source="harness_limits.cpp")
         return tuple(out)
 
+    def limb_step(
+        self,
+        limbs: Sequence[tuple[int, Sequence[int]]],
+        base: Sequence[int],
+        J: Array,
+        e: Array,
+        lambda2: Array,
+        unit: Array,
+    ) -> Array:
+        """Return dq (c, n) of limbs, each with its number of rows and its columns in J (c, m, n).
+
+        Columns have units (n,).
+        """
+        count, m, n = J.shape
+        columns = [*(columns for _, columns in limbs), base]
+        rows = np.cumsum([0, *(rows for rows, _ in limbs)])
+        ends = np.cumsum([0, *map(len, columns)])
+        numbers = np.concatenate([[len(limbs)], rows, ends, *columns]).astype(np.intc)
+        (dq,) = self._empty((count, n))
+        arrays = (*map(self._in, (J, e, lambda2, unit)), dq)
+        self._call("limb_step", count, m, n, numbers, *arrays, source="harness_limbs.cpp")
+        return dq
+
     def constrained(
         self,
         J: Array,

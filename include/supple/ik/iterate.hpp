@@ -44,7 +44,8 @@ SUPPLE_FN constexpr T max_joint_step(const IkProblem<T>& ik, int j) {
 template <class T>
 SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
   const int m = ik.rows, n = ik.chain.nv, evaluating = 12 * ik.chain.joints;
-  const int stepping = m * m + m + n + (uses_error_norm(ik) ? m : step_scratch(m, n));
+  const int limbs = ik.limbs ? limb_scratch(*ik.limbs, m) : 0;
+  const int stepping = m * m + m + n + (uses_error_norm(ik) ? m : step_scratch(m, n)) + limbs;
   return evaluating > stepping ? evaluating : stepping;
 }
 
@@ -207,23 +208,34 @@ template <bool any_rule = true, bool slides = true, class L, class T, class M, c
 SUPPLE_FN L* damped_step(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
   const bool scaled = slides && ik.joint_scale && uses_error_norm(ik);
+  const bool limbs = slides && ik.limbs && (!any_rule || uses_error_norm(ik));
   for (int j = 0; scaled && j < n; ++j) {
+    if (ik.joint_scale[j] == T(1)) continue;
     for (int i = 0; i < m; ++i) J[i * n + j] = J[i * n + j] * L(ik.joint_scale[j]);
   }
-  transpose_times(m, n, J, at.e, dq);
+  if (!limbs) transpose_times(m, n, J, at.e, dq);
   for (int j = 0; j < n; ++j) {
+    if (limbs) {  // J is large, and few joints are at a limit
+      dq[j] = L(0);
+      if (!any((at.q[j] <= L(ik.lower[j])) | (at.q[j] >= L(ik.upper[j])))) continue;
+      for (int i = 0; i < m; ++i) dq[j] = fma(J[i * n + j], at.e[i], dq[j]);
+    }
     const mask_t<L> held = held_at_limit(ik, at.q[j], j, dq[j]);
     if (!any(held)) continue;
     for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), J[i * n + j]);
   }
   for (int i = 0; i < m; ++i) z[i] = at.e[i];
   if (!any_rule || uses_error_norm(ik)) {
-    gram(m, n, J, A);
     L lambda2 = L(ik.step.damping.p[0]) * sqrt(at.cost);
     if (scaled) lambda2 = min(lambda2, L(ik.max_lambda2));
-    for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2;
-    ldl_solve(m, A, z, dq + n);
-    transpose_times(m, n, J, z, dq);
+    if (limbs) {
+      limb_step(*ik.limbs, m, n, J, z, lambda2, [](int) { return T(1); }, dq, dq + n);
+    } else {
+      gram(m, n, J, A);
+      for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2;
+      ldl_solve(m, A, z, dq + n);
+      transpose_times(m, n, J, z, dq);
+    }
     for (int j = 0; scaled && j < n; ++j) dq[j] = dq[j] * L(ik.joint_scale[j]);
   } else if constexpr (any_rule) {
     step_with_rule(ik, at, J, z, dq, dq + n);

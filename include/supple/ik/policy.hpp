@@ -164,9 +164,16 @@ SUPPLE_FN bool is_same_solution(const IkProblem<double>& ik, const double* wrap,
 template <class A, class B>
 SUPPLE_FN double max_displacement(const IkProblem<double>& ik, A&& a, B&& b) {
   double largest = 0;
-  for (int j = 0; j < ik.chain.nq; ++j) {
-    largest = max(largest, abs(coordinate_difference(a(j), b(j))) / joint_unit(ik, j));
-  }
+  visit_joints(
+      ik.chain,
+      [&](int j) {
+        largest = max(largest, abs(coordinate_difference(a(j), b(j))) / joint_unit(ik, j));
+      },
+      [&](int j) {
+        const Vec3<double> to{a(j), a(j + 1), a(j + 2)}, from{b(j), b(j + 1), b(j + 2)};
+        const Vec3<double> turn = ball_difference(to, from);
+        largest = max(max(largest, abs(turn.x)), max(abs(turn.y), abs(turn.z)));
+      });
   return largest;
 }
 

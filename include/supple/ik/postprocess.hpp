@@ -86,19 +86,31 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
            (at.q[j] >= ik.upper[j] - near && d[j] > 0);
   };
   for (int j = 0; j < n; ++j) fixed[j] = 0;
+  const auto free_unit = [&](int j) { return fixed[j] != 0 ? 0 : joint_unit(ik, j); };
   for (int pass = 0; pass < 4 * n; ++pass) {
     for (int i = 0; i < m; ++i) {
-      for (int k = 0; k <= i; ++k) {
-        double sum = 0;
-        for (int j = 0; j < n; ++j) {
-          sum += fixed[j] != 0 ? 0 : J[i * n + j] * J[k * n + j] * square(joint_unit(ik, j));
-        }
-        A[i * m + k] = A[k * m + i] = sum;
-      }
       z[i] = at.e[i];
       for (int j = 0; j < n; ++j) z[i] -= fixed[j] != 0 ? 0 : J[i * n + j] * v[j];
     }
-    ldl_solve(m, A, z, scratch);
+    if (ik.limbs) {
+      // Without damping, limbs with fewer joints than rows could not be eliminated.
+      double size = 0;
+      for (int i = 0; i < m; ++i) {
+        for (int j = 0; j < n; ++j) size += square(J[i * n + j] * free_unit(j));
+      }
+      limb_step(*ik.limbs, m, n, J, z, limb_damping * size / m, free_unit, d, scratch);
+    } else {
+      for (int i = 0; i < m; ++i) {
+        for (int k = 0; k <= i; ++k) {
+          double sum = 0;
+          for (int j = 0; j < n; ++j) {
+            sum += fixed[j] != 0 ? 0 : J[i * n + j] * J[k * n + j] * square(joint_unit(ik, j));
+          }
+          A[i * m + k] = A[k * m + i] = sum;
+        }
+      }
+      ldl_solve(m, A, z, scratch);
+    }
     for (int j = 0; j < n; ++j) {
       d[j] = v[j];
       for (int i = 0; i < m; ++i) d[j] += J[i * n + j] * z[i] * square(joint_unit(ik, j));
@@ -132,31 +144,39 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
 //   posture(j), weight(j)   the posture and its weights
 //   ready()                 updates J; returns false to stop
 //   correct()               moves back to the target; returns whether it is met
+//   most                    largest number of steps
 //
 // `work` has nq + 4 nv numbers.
 template <class Posture, class Weight, class Ready, class Correct>
 SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double>& at, double* work,
                                 Posture&& posture, Weight&& weight, Ready&& ready,
-                                Correct&& correct) {
+                                Correct&& correct, int most = posture_iterations) {
   const int n = ik.chain.nv;
   double *v = work, *kept = v + n, *fixed = kept + ik.chain.nq, *before = fixed + n,
          *moved = before + n;
   double gain = 1;
-  bool known = false;  // whether `before` and `moved` belong to the last step
+  bool known = false;         // whether `before` and `moved` belong to the last step
+  const auto measure = [&] {  // v = posture - q
+    visit_joints(
+        ik.chain, [&](int j) { v[j] = coordinate_difference(posture(j), at.q[j]); },
+        [&](int j) {
+          const Vec3<double> to{posture(j), posture(j + 1), posture(j + 2)};
+          set_vector(v + j, ball_difference(to, vector_at(at.q + j)));
+        });
+  };
   const auto cost = [&] {
     double sum = 0;
-    for (int j = 0; j < n; ++j) {
-      const double away = coordinate_difference(posture(j), at.q[j]);
-      sum += weight(j) * away * away;
-    }
+    measure();
+    for (int j = 0; j < n; ++j) sum += weight(j) * v[j] * v[j];
     return sum;
   };
   double least = cost();
-  for (int i = 0; i < posture_iterations && gain > min_posture_gain; ++i) {
+  for (int i = 0; i < most && gain > min_posture_gain; ++i) {
     double whole = 0, feasible = 0;
     for (int j = 0; j < ik.chain.nq; ++j) kept[j] = at.q[j];
+    measure();
     for (int j = 0; j < n; ++j) {
-      v[j] = weight(j) * coordinate_difference(posture(j), at.q[j]) * square(joint_unit(ik, j));
+      v[j] = weight(j) * v[j] * square(joint_unit(ik, j));
       whole += square(v[j] / joint_unit(ik, j));
     }
     if (!ready()) return;
@@ -205,9 +225,10 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
 template <class Posture, class Weight, class Ready, class Correct, class Unwind>
 SUPPLE_FN void approach_posture_with_wraps(const IkProblem<double>& ik, IterateState<double>& at,
                                            double* work, Posture&& posture, Weight&& weight,
-                                           Ready&& ready, Correct&& correct, Unwind&& unwind) {
+                                           Ready&& ready, Correct&& correct, Unwind&& unwind,
+                                           int most = posture_iterations) {
   for (int round = 0; round < posture_rounds; ++round) {
-    approach_posture(ik, at, work, posture, weight, ready, correct);
+    approach_posture(ik, at, work, posture, weight, ready, correct, most);
     if (!unwind()) return;
   }
 }

@@ -2,6 +2,7 @@
 // `IterateState`, the state of one start.
 #pragma once
 
+#include "supple/ik/limbs.hpp"
 #include "supple/step/step.hpp"
 #include "supple/task/task.hpp"
 
@@ -43,6 +44,7 @@ struct IkProblem {
   const T* joint_scale;      // steps are computed in the coordinates q / joint_scale
   const T* joint_unit;       // distances between configurations are measured in q / joint_unit
   const T* max_joint_steps;  // `max_joint_step` of each joint; huge where the error is linear in it
+  const Limbs* limbs;        // the limbs on a moving base; null if there are not several
 };
 
 }  // namespace supple

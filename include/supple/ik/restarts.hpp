@@ -60,11 +60,14 @@ inline constexpr double distinct = 1e-2;     // least difference between solutio
 // Constants of `approach_posture`. A gain is the length of a step relative to the gradient of half
 // the squared distance to the posture.
 inline constexpr int posture_iterations = 200;
+// The same toward a q0, for robots on a moving base: they have at least six joints more than rows.
+inline constexpr int base_posture_iterations = 10;
 inline constexpr double max_posture_gain = 32;     // largest gain of a step
 inline constexpr double min_first_gain = 0.05;     // smallest gain of the first trial of a step
 inline constexpr double min_posture_gain = 1e-4;   // smallest gain of any trial
 inline constexpr double posture_tolerance = 1e-4;  // fraction of the gradient that may remain
 inline constexpr double at_limit = 1e-9;           // distance below which a joint is at a limit
+inline constexpr double limb_damping = 1e-10;      // λ² of steps of limbs, relative to ‖J‖²/m
 inline constexpr int posture_rounds = 3;  // largest number of rounds, with 2π wraps after each
 
 // To avoid jumps along a path, the closest pose found from q0 is preferred if its cost is at most

@@ -219,6 +219,12 @@ void bind_solver(nb::module_& m) {
       .def("set_moving", &PySolver::set_moving, "subproblem"_a,
            nb::sig("def set_moving(self, subproblem: tuple[Solver, list[int], list[int]]) -> None"),
            "Set the problem of the joints that move a task, for solutions that may be rejected.")
+      .def("set_base", &PySolver::set_base, nb::kw_only(), "pose"_a, "joints"_a, "rest"_a, "axis"_a,
+           "reached"_a, "limbs"_a,
+           nb::sig("def set_base(self, *, pose: Solver, joints: list[int], rest: list[float], "
+                   "axis: list[float], reached: list[float], limbs: list[tuple[Solver, "
+                   "list[int], list[int]]]) -> None"),
+           "Set how seeds place the free base of a robot with several limbs.")
       .def_rw("given_tasks", &PySolver::given_tasks,
               "The tasks as Python objects, for the results.")
       .def("reach", &reach_arrays,

@@ -16,6 +16,20 @@ namespace {
 // Damping λ² of the first steps that are stored in the table of seeds, relative to newton_gain.
 constexpr double first_damping = 1 / 600.0;
 
+// Raises ValueError if the limbs are not consecutive parts of the rows, or their joints not joints.
+void check_limbs(const SolverSpec& spec, std::size_t rows, std::size_t nv) {
+  if (spec.limb_row.empty()) return;
+  const auto check_parts = [](const char* name, const Ints& begin, std::size_t count) {
+    check_at_least(name, 0, begin.front());
+    for (std::size_t k = 1; k < begin.size(); ++k) check_at_least(name, begin[k - 1], begin[k]);
+    check_index(name, int(count), int(count) + 1, begin.back());
+  };
+  check_parts("limb_row", spec.limb_row, rows);
+  check_length("limb_first_joint", spec.limb_row.size() + 1, spec.limb_first_joint.size());
+  check_parts("limb_first_joint", spec.limb_first_joint, spec.limb_joint.size());
+  for (int j : spec.limb_joint) check_index("limb_joint", 0, int(nv), j);
+}
+
 // Raises ValueError if the size of a field does not match the tasks.
 const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
   const auto& all = tasks.tasks<double>();
@@ -42,6 +56,7 @@ const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
   check_length("posture_weight", spec.posture_index.size(), spec.posture_weight.size());
   check_length("feature_scale", std::size_t(tasks.targets()), spec.feature_scale.size());
   check_at_least("table_size", 1, spec.table_size);
+  check_limbs(spec, rows, nv);
   check_index("the number of targets", 0, PySolver::max_tasks + 1, int(spec.targets.size()));
   for (const TargetSpec& target : spec.targets) {
     const int size = target.kind == TargetKind::axis ? 3 : 12;
@@ -127,6 +142,7 @@ PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const Solve
   request.posture = solver.posture_index_.empty() ? nullptr : solver.posture_index_.data();
   request.posture_weight = solver.posture_weight_.data();
   request.table = &solver.table_->view();
+  request.base = solver.base_ ? &solver.base_->base : nullptr;
   request.reach = solver.reach_.get();
   request.wrap = solver.has_wraps_ ? solver.wrap_.data() : nullptr;
   const int starts = bounds.max_seeds ? bounds.max_seeds : solver.default_starts_;
@@ -148,6 +164,30 @@ void PySolver::set_subproblems(const std::vector<GivenSubproblem>& given) {
   std::vector<Subproblem> made;
   for (const GivenSubproblem& each : given) made.push_back(subproblem_of(each));
   subproblems_ = std::move(made);
+}
+
+void PySolver::set_base(nb::object pose, const Ints& joints, const Doubles& rest,
+                        const Doubles& axis, const Doubles& reached,
+                        const std::vector<GivenSubproblem>& limbs) {
+  const PySolver& own = nb::cast<const PySolver&>(pose);
+  check_length("joints", std::size_t(own.nq()), joints.size());
+  for (int j : joints) check_index("joints", 0, nq(), j);
+  check_length("the target of the base", 12, std::size_t(own.targets()));
+  check_length("rest", 12, rest.size());
+  check_length("axis", 3, axis.size());
+  check_length("reached", std::size_t(targets()), reached.size());
+  auto made = std::make_unique<OwnedBase>(OwnedBase{pose, joints, rest, axis, reached, {}, {}});
+  for (const GivenSubproblem& each : limbs) {
+    made->limbs.push_back(subproblem_of(each));
+  }
+  for (const Subproblem& limb : made->limbs) {
+    const PySolver& solver = *nb::inst_ptr<PySolver>(limb.solver);
+    made->limb.push_back({&solver.wide_.ik, nullptr, limb.joints.data(), limb.numbers.data()});
+  }
+  made->base = {&own.fine_.ik,     made->joints.data(),  made->rest.data(),
+                made->axis.data(), made->reached.data(), 0,
+                made->limb.data()};
+  base_ = std::move(made);
 }
 
 void PySolver::complete() {
@@ -200,6 +240,16 @@ void PySolver::prepare_table(long long deadline) {
     const double lambda2 = first_damping * fine_.ik.newton_gain;
     table_ = std::make_unique<SeedTable>(fine_.ik, feature_scale_, wrap_, table_size_,
                                          kernel->lanes, lambda2);
+  }
+  if (base_) {
+    bool complete = true;
+    for (std::size_t k = 0; k < base_->limbs.size(); ++k) {
+      PySolver& limb = *nb::inst_ptr<PySolver>(base_->limbs[k].solver);
+      limb.prepare_table(share_of_time(deadline, 2));
+      base_->limb[k].table = &limb.table_->view();
+      complete = complete && limb.table_->view().entries;
+    }
+    base_->base.limbs = complete ? int(base_->limb.size()) : 0;
   }
   if (table_->view().entries) return;
   table_->build(share_of_time(deadline, 2));

@@ -31,6 +31,8 @@ struct OwnedProblem {
   OwnedStep<T> step;
   std::vector<Measure> measure;
   std::vector<Task<T>> task;
+  Ints limb_row, limb_first_joint, limb_joint;
+  Limbs limbs;
   IkProblem<T> ik{};
 
   OwnedProblem(const PyTasks& tasks, const SolverSpec& spec, const Doubles& weights,
@@ -46,7 +48,12 @@ struct OwnedProblem {
         max_joint_steps(spec.max_joint_steps.begin(), spec.max_joint_steps.end()),
         step(spec.step, int(spec.measures.size()), tasks.chain<T>().nv),
         measure(spec.measures),
-        task(tasks.tasks<T>()) {
+        task(tasks.tasks<T>()),
+        limb_row(spec.limb_row),
+        limb_first_joint(spec.limb_first_joint),
+        limb_joint(spec.limb_joint),
+        limbs{int(limb_row.size()) - 1, limb_row.data(), limb_first_joint.data(),
+              limb_joint.data()} {
     for (std::size_t row = 0, k = 0; int(k) < spec.primary; ++k) {
       for (int i = 0; i < task.at(k).rows; ++i) task[k].weight[i] = weight.at(row++);
     }
@@ -73,8 +80,10 @@ struct OwnedProblem {
           .max_lambda2 = T(spec.max_lambda2),
           .joint_scale = joint_scale.empty() ? nullptr : joint_scale.data(),
           .joint_unit = joint_unit.empty() ? nullptr : joint_unit.data(),
-          .max_joint_steps = max_joint_steps.empty() ? nullptr : max_joint_steps.data()};
+          .max_joint_steps = max_joint_steps.empty() ? nullptr : max_joint_steps.data(),
+          .limbs = limb_row.empty() ? nullptr : &limbs};
   }
+  OwnedProblem(const OwnedProblem&) = delete;  // contains pointers to its own members
 
   IkProblem<T> within(double position, double rotation) const {
     IkProblem<T> made = ik;
@@ -159,6 +168,12 @@ class PySolver {
   // where solutions may be rejected, which depends on all joints together.
   void set_moving(const GivenSubproblem& given) { moving_ = {subproblem_of(given)}; }
 
+  // Sets how seeds place the free base of a robot with several limbs (`FreeBase`): a solver for the
+  // pose of the base and the indices of its coordinates, the members `rest`, `axis` and `reached`,
+  // and the problems of the limbs.
+  void set_base(nb::object pose, const Ints& joints, const Doubles& rest, const Doubles& axis,
+                const Doubles& reached, const std::vector<GivenSubproblem>& limbs);
+
   // Number of subproblems of a request.
   int subproblems(const SolveRequest& request) const { return int(parts(request).size()); }
 
@@ -196,6 +211,15 @@ class PySolver {
     nb::object solver;
     Ints joints, numbers;  // indices in the whole problem
   };
+  // Owns what a `FreeBase` points to.
+  struct OwnedBase {
+    nb::object pose;
+    Ints joints;
+    Doubles rest, axis, reached;
+    std::vector<Subproblem> limbs;
+    std::vector<BaseLimb> limb;
+    FreeBase base{};
+  };
   // A condition on the whole configuration (n,), of which a subproblem has some joints; the others
   // are those in q (count, n).
   struct PartRejection {
@@ -226,6 +250,7 @@ class PySolver {
   int table_size_;
   const SolveKernel* prepared_for_ = nullptr;  // kernel for which table and memory were made
   std::unique_ptr<SeedTable> table_;
+  std::unique_ptr<OwnedBase> base_;  // null unless the robot has several limbs on a free base
   std::unique_ptr<ReachTable> reach_;
   std::unique_ptr<Scratch> workspace_;   // reused from problem to problem
   std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem

@@ -300,6 +300,7 @@ struct SolverSpec {
   Doubles posture_weight = {};  // (n,): weights of the postures, at most 1; or empty
   Doubles feature_scale = {};   // (targets,): weights for looking up seeds in the table
   int table_size = 1;           // number of seeds in the table
+  Ints limb_row = {}, limb_first_joint = {}, limb_joint = {};  // see `Limbs`; or empty
   std::vector<TargetSpec> targets = {};  // of the fast path, in the caller's order; or empty
 
   bool operator==(const SolverSpec&) const = default;

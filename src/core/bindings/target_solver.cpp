@@ -3,6 +3,7 @@
 #include "bindings/module.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
@@ -12,9 +13,11 @@
 #include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/collision_check.hpp"
+#include "bindings/configurations.hpp"
 #include "bindings/ik_solver.hpp"
 #include "bindings/search_spec.hpp"
 
@@ -69,13 +72,17 @@ nb::object bytes_of(const double* numbers, int count) {
 class PyTargetSolver {
  public:
   // `kernel` is a PySolver, or None if Python solves all targets. The settings of the search
-  // without and with q0 are None if Python must solve these targets, or reject them. `statuses` are
-  // the statuses of all outcomes.
-  PyTargetSolver(nb::object kernel, nb::object robot, const std::optional<SearchSpec>& without_q0,
+  // without and with q0 are None if Python must solve these targets, or reject them. `balls` are
+  // the indices of the first velocity of each ball joint, `prismatic` (nv,) the prismatic
+  // coordinates, `statuses` the statuses of all outcomes.
+  PyTargetSolver(nb::object kernel, nb::object robot, const Ints& balls,
+                 const std::vector<bool>& prismatic, const std::optional<SearchSpec>& without_q0,
                  const std::optional<SearchSpec>& with_q0, nb::type_object solution,
                  nb::tuple statuses, nb::object collision, nb::object check)
       : kernel_(std::move(kernel)),
         robot_(std::move(robot)),
+        layout_(int(prismatic.size()), balls),
+        prismatic_(prismatic),
         spec_{without_q0, with_q0},
         solution_(solution),
         statuses_(std::move(statuses)),
@@ -84,12 +91,13 @@ class PyTargetSolver {
     if (!nb::isinstance<PySolver>(kernel_))
       throw nb::type_error("kernel must be a Solver, or None");
     solver_ = nb::inst_ptr<PySolver>(kernel_);
+    check_length("prismatic", std::size_t(solver_->nq()), prismatic.size());
     const double clearance = without_q0 ? without_q0->clearance : with_q0 ? with_q0->clearance : 0;
     collision_.emplace(std::move(collision), solver_->nq(), clearance);
   }
 
-  // Returns a solution with the fields q (n,), statuses[outcome], position error [m], rotation
-  // error [rad], iterations, restarts, None, the robot, the bytes of q0 (n,), the tasks, and, for
+  // Returns a solution with the fields q (nq,), statuses[outcome], position error [m], rotation
+  // error [rad], iterations, restarts, None, the robot, the bytes of q0 (nq,), the tasks, and, for
   // several tasks, the bytes of the target and the tolerances; last, `check`. Returns an invalid
   // object if Python must convert or reject the target or q0: they are not arrays of float64, not
   // finite, or q0 may be in degrees. Sets `blocked` if all solutions found collide.
@@ -100,15 +108,22 @@ class PyTargetSolver {
     const bool seeded = !q0.is_none();
     const std::optional<SearchSpec>& spec = spec_[seeded];
     if (!solver_ || !spec) return {};
-    const npy_intp n = solver_->nq();
+    const npy_intp nq = layout_.nq(), nv = layout_.nv();
     double numbers[12 * PySolver::max_tasks + 2];
     SolveRequest request{};
-    if (seeded && !(request.q0 = contiguous_data(q0, n))) return {};
-    for (npy_intp j = 0; seeded && j < n; ++j) {
-      if (std::abs(request.q0[j]) > largest_angle) return {};
+    if (seeded && !(request.q0 = contiguous_data(q0, nq))) return {};
+    Doubles x(layout_.has_balls() ? 2 * nv + nq : 0);  // q0 and the solution in the kernel; unit q0
+    double* const unit = x.data() + 2 * nv;
+    if (seeded && layout_.has_balls()) {
+      if (!layout_.to_kernel(request.q0, x.data())) return {};
+      request.q0 = x.data();
+      layout_.from_kernel(request.q0, unit);
+    }
+    for (npy_intp j = 0; seeded && j < nv; ++j) {
+      if (!prismatic_[j] && std::abs(request.q0[j]) > largest_angle) return {};
     }
     if (!solver_->read_target(target, numbers)) return {};
-    nb::object q = new_array(NPY_DOUBLE, 1, &n);
+    nb::object q = new_array(NPY_DOUBLE, 1, &nq);
     Outcome outcome;
     double error[2];
     int effort[2], found;
@@ -120,7 +135,7 @@ class PyTargetSolver {
     request.nearest = spec->nearest;
     request.comfortable = spec->comfortable;
     request.max_move = spec->max_move;
-    request.q = data_of<double>(q);
+    request.q = layout_.has_balls() ? x.data() + nv : data_of<double>(q);
     request.outcome = &outcome;
     request.error = error;
     request.effort = effort;
@@ -134,6 +149,7 @@ class PyTargetSolver {
         .deadline = std::isfinite(spec->timeout) ? now() + nanoseconds(spec->timeout) : 0};
     solver_->run(bounds, request);
     if (outcome == Outcome::nonfinite) return {};
+    if (layout_.has_balls()) layout_.from_kernel(request.q, data_of<double>(q));
     blocked = outcome == Outcome::blocked;
     nb::object asked, seed;
     if (solver_->several_tasks()) {
@@ -143,7 +159,7 @@ class PyTargetSolver {
       asked = bytes_of(numbers, size + 2);
     }
     // Bytes are a copy of q0, which the caller may change later, and are made faster than an array.
-    if (seeded) seed = bytes_of(request.q0, int(n));
+    if (seeded) seed = bytes_of(layout_.has_balls() ? unit : request.q0, int(nq));
     const nb::object position = nb::steal(PyFloat_FromDouble(error[0])),
                      rotation = nb::steal(PyFloat_FromDouble(error[1])),
                      iterations = nb::steal(PyLong_FromLong(effort[0])),
@@ -157,6 +173,8 @@ class PyTargetSolver {
 
  private:
   nb::object kernel_, robot_;
+  Layout layout_;
+  std::vector<bool> prismatic_;        // (nv,)
   std::optional<SearchSpec> spec_[2];  // without and with q0
   SolutionClass solution_;
   nb::tuple statuses_;
@@ -207,15 +225,16 @@ PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call)}, {0, nullptr}
 void bind_target_solver(nb::module_& m) {
   nb::class_<PyTargetSolver>(m, "TargetSolver", nb::type_slots(slots),
                              "A search for one target. Not for direct use: see supple.Solver.")
-      .def(nb::init<nb::object, nb::object, const std::optional<SearchSpec>&,
-                    const std::optional<SearchSpec>&, nb::type_object, nb::tuple, nb::object,
-                    nb::object>(),
-           nb::kw_only(), "kernel"_a.none(), "robot"_a, "without_q0"_a.none(), "with_q0"_a.none(),
-           "solution"_a, "statuses"_a, "collision"_a.none(), "check"_a.none(),
-           nb::sig("def __init__(self, *, kernel: Solver | None, robot: object, without_q0: "
-                   "SearchSpec | None, with_q0: SearchSpec | None, solution: type[typing.Any], "
-                   "statuses: tuple[object, ...], collision: CollisionModel | None, check: object) "
-                   "-> None"));
+      .def(nb::init<nb::object, nb::object, const Ints&, const std::vector<bool>&,
+                    const std::optional<SearchSpec>&, const std::optional<SearchSpec>&,
+                    nb::type_object, nb::tuple, nb::object, nb::object>(),
+           nb::kw_only(), "kernel"_a.none(), "robot"_a, "balls"_a, "prismatic"_a,
+           "without_q0"_a.none(), "with_q0"_a.none(), "solution"_a, "statuses"_a,
+           "collision"_a.none(), "check"_a.none(),
+           nb::sig("def __init__(self, *, kernel: Solver | None, robot: object, balls: list[int], "
+                   "prismatic: list[bool], without_q0: SearchSpec | None, with_q0: SearchSpec | "
+                   "None, solution: type[typing.Any], statuses: tuple[object, ...], collision: "
+                   "CollisionModel | None, check: object) -> None"));
 }
 
 }  // namespace supple

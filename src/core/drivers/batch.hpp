@@ -60,7 +60,8 @@ class BatchSolver {
     state = {problem, 0, 0, 0, 0, problem >= 0, false};
     if (problem < 0) return;
     workspace_.failures[lane].clear();
-    nearest_seeds(request_, problem, workspace_, workspace_.seeds[lane]);
+    workspace_.seeds[lane].count = 0;
+    if (!moves_base(request_)) nearest_seeds(request_, problem, workspace_, workspace_.seeds[lane]);
     set_target(request_, workspace_.search, lane, problem);
   }
 

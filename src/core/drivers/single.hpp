@@ -41,7 +41,8 @@ class SingleSolver {
   void search() {
     failures().clear();
     if (request_.q0 && try_q0()) return;
-    nearest_seeds(request_, problem_, workspace_, workspace_.seeds[0]);
+    workspace_.seeds[0].count = 0;
+    if (!moves_base(request_)) nearest_seeds(request_, problem_, workspace_, workspace_.seeds[0]);
     if (first_suffices() && !request_.q0 && try_table_seeds()) return;
     if (enough()) return record_blocked(false);  // too many solutions were rejected
     int running = 0;
@@ -99,16 +100,19 @@ class SingleSolver {
     return request_.nearest && workspace_.single.cost < near_miss && newton_from_q0();
   }
 
-  // Iterates from each of the most promising seeds of the table, one after the other: an iteration
-  // on one configuration takes less time than one on all lanes, and usually one seed suffices.
+  // Iterates from each of the most promising seeds, of the table or with a placed base, one after
+  // the other: an iteration on one configuration takes less time than one on all lanes, and usually
+  // one seed suffices.
   // Returns whether a solution was found.
   bool try_table_seeds() {
     const SeedList& listed = workspace_.seeds[0];
     const int n = ik_.chain.nq;
     const int left = request_.max_seeds - next_start_;
-    const int count = std::min(std::min(table_attempts, listed.count), left);
-    for (int i = 0; i < count && !stopped(request_); ++i) {
-      if (!try_seed(listed.q + i * n, 1)) continue;
+    const bool placed = moves_base(request_);
+    const int most = placed ? base_attempts : std::min(table_attempts, listed.count);
+    for (int i = 0; i < std::min(most, left) && !stopped(request_); ++i) {
+      if (placed) place_base(request_, problem_, workspace_, i);
+      if (!try_seed(placed ? workspace_.base_q : listed.q + i * n, 1)) continue;
       improve();
       if (add_solution()) return true;
     }

@@ -140,8 +140,8 @@ bool unwind_solution(const SolveRequest& request, Workspace& workspace, std::ptr
 // coordinates and their weights.
 template <class Posture, class Weight>
 [[gnu::noinline]] void approach_posture(const SolveRequest& request, Workspace& workspace,
-                                        std::ptrdiff_t problem, Posture&& posture,
-                                        Weight&& weight) {
+                                        std::ptrdiff_t problem, Posture&& posture, Weight&& weight,
+                                        int most = posture_iterations) {
   const IkProblem<double>& ik = *request.polish;
   IterateState<double>& at = workspace.single;
   const auto ready = [&] {
@@ -151,7 +151,15 @@ template <class Posture, class Weight>
   };
   approach_posture_with_wraps(
       ik, at, workspace.posture_work, posture, weight, ready, [&] { return polish(request, at); },
-      [&] { return unwind_solution(request, workspace, problem); });
+      [&] { return unwind_solution(request, workspace, problem); }, most);
+}
+
+// Whether a joint slides far: the robot is on a moving base.
+bool has_long_joint(const IkProblem<double>& ik) {
+  for (int j = 0; j < ik.chain.nv; ++j) {
+    if (is_long(ik, j)) return true;
+  }
+  return false;
 }
 
 // Postprocesses a solution in workspace.single: chooses 2π wraps, then moves toward the posture or
@@ -168,7 +176,8 @@ void postprocess(const SolveRequest& request, Workspace& workspace, std::ptrdiff
     const double* const q0 = q0_of(request, problem);
     approach_posture(
         request, workspace, problem, [&](int j) { return q0[j]; },
-        [&](int j) { return 1 / square(joint_unit(*request.polish, j)); });
+        [&](int j) { return 1 / square(joint_unit(*request.polish, j)); },
+        has_long_joint(*request.polish) ? base_posture_iterations : posture_iterations);
   }
 }
 

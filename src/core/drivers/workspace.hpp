@@ -100,6 +100,11 @@ struct Workspace {
   double* box;                 // (4, n): limits and range of seeds near q0, for `solve_near_q0`
   float* float_box;            // (4, n): `box` in float
   double* kept;                // (n,): a configuration in double precision
+  // For seeds that place a free base; null without one.
+  IterateState<double> base;  // the coordinates of the base
+  double *near_base, *local;  // (targets,): targets that seeds reach, and of one limb
+  SeedList base_seeds;        // of one limb
+  float* base_q;              // (n,): such a seed
   Workspace* hard;  // in a batch, for problems that are solved like single ones; else null
 
   // Places the arrays in a block of memory, which may be null. Returns their size in bytes.
@@ -124,6 +129,13 @@ struct Workspace {
     box = arena.take_as<double>(4 * nq);
     float_box = arena.take_as<float>(4 * nq);
     kept = arena.take_as<double>(nq);
+    if (request.base) {
+      base = make_state<double>(*request.base->pose, arena);
+      near_base = arena.take_as<double>(request.search->targets);
+      local = arena.take_as<double>(request.search->targets);
+      base_seeds.q = arena.take_as<float>(lanes * nq);
+      base_q = arena.take_as<float>(nq);
+    }
     return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 

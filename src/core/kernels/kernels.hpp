@@ -208,6 +208,25 @@ struct Table {
   const float* limits;
 };
 
+// A limb of a robot on a free base: its problem while the base rests, with its table of seeds, and
+// the indices of its joints and of its target values in the whole problem.
+struct BaseLimb {
+  const IkProblem<float>* search;
+  const Table* table;
+  const int *joint, *number;
+};
+
+// How seeds place a free base (drivers/free_base.hpp).
+struct FreeBase {
+  const IkProblem<double>* pose;  // the coordinates of the base, for the pose of its last link (12)
+  const int* joint;               // their indices in the whole problem
+  const double* rest;             // (12,): this pose in the problems of the limbs
+  const double* axis;             // (3,): axis of a planar base; zero for a base that may turn
+  const double* reached;          // (targets,): mean of the limbs' targets while the base rests
+  int limbs;                      // 0 until their tables are complete
+  const BaseLimb* limb;
+};
+
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
   const IkProblem<float>* search;  // the problem in float, for the search
@@ -224,6 +243,7 @@ struct SolveRequest {
   const int* posture;
   const double* posture_weight;
   const Table* table;
+  const FreeBase* base;  // null unless the robot has several limbs on a free base
   ReachTable* reach;     // heights of frames, built when a target is first missed
   const double* wrap;    // (n,): 2π for a joint that has 2π wraps, else 0; null if none has
   int max_seeds;         // maximum number of starts per target

@@ -19,6 +19,7 @@ from supple._core import Measure, TargetKind, TargetSpec
 from supple.damping import DampingRule, ErrorNorm
 from supple.damping.rule import KernelRule
 from supple.errors import InputError, short_repr
+from supple.ik.limbs import Limbs, limbs_of, others
 from supple.ik.seeds import (
     SeedTable,
     joint_ranges,
@@ -214,6 +215,9 @@ def _compiled(
     met = [i for i, task in enumerate(tasks) if not task.is_preference]
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
+    limbs = limbs_of(robot, [tasks[i] for i in met])
+    if limbs is not None:
+        met = [met[k] for members in limbs.tasks for k in members]
     moved = met + [i for i in range(len(tasks)) if i not in met]
     layout = compile_tasks(robot, tuple(tasks[i] for i in moved))
     rows = [task.on(robot) for task in layout.tasks]
@@ -259,6 +263,7 @@ def _compiled(
     joints, demanded = moving_joints_and_rows(layout, primary)
     few = joints < min(demanded, _FEW_JOINTS) and len(met) == 1 and not robot.prismatic.any()
     default_starts = _SURPLUS_STARTS if few else 0
+    limb_row, limb_first_joint, limb_joint = _limb_lists(limbs, layout)
     spec = _core.SolverSpec(
         primary=len(met),
         measures=measures,
@@ -285,10 +290,15 @@ def _compiled(
         posture_weight=posture_weight,
         feature_scale=starts.scale.tolist(),
         table_size=_TABLE,
+        limb_row=limb_row,
+        limb_first_joint=limb_first_joint,
+        limb_joint=limb_joint,
         targets=_kinds(tasks, moved, layout),
     )
     kernel = _core.Solver(tasks=layout.kernel, spec=spec)
     kernel.given_tasks = tasks
+    if limbs is not None and limbs.axis is not None:
+        _place_base(kernel, limbs, limbs.axis, layout, reached.mean(axis=0))
     return CompiledProblem(
         layout,
         tuple(moved),
@@ -386,6 +396,58 @@ def _prismatic_units(
         "joint_unit": unit.tolist(),
         "max_joint_steps": np.where(is_long, _UNBOUNDED, longest).tolist(),
     }
+
+
+def _limb_lists(
+    limbs: Limbs | None, layout: CompiledTasks
+) -> tuple[list[int], list[int], list[int]]:
+    """Return the members of `Limbs` in the kernel, empty for robots without a moving base."""
+    if limbs is None:
+        return [], [], []
+    counts = iter(layout.counts)
+    rows = [sum(next(counts) for _ in members) for members in limbs.tasks]
+    joints = (*limbs.joints, limbs.base)
+    return (
+        np.cumsum([0, *rows]).tolist(),
+        np.cumsum([0, *map(len, joints)]).tolist(),
+        [j for each in joints for j in each],
+    )
+
+
+def _place_base(
+    kernel: _core.Solver, limbs: Limbs, axis: Array, layout: CompiledTasks, reached: Array
+) -> None:
+    """Set how seeds place the base.
+
+    Args:
+        kernel: The solver of the whole problem.
+        limbs: The limbs; their tasks are the first ones of the layout, limb after limb.
+        axis: See `Limbs.axis`.
+        layout: The tasks of the problem.
+        reached: Mean of the targets that seeds reach (k,).
+    """
+    robot, base = layout.robot, frozenset(limbs.base)
+    ends = np.cumsum([0, *layout.kernel.target_sizes])
+    mean, parts, k = reached.copy(), [], 0
+    rest: Array = np.eye(4)
+    for members, joints in zip(limbs.tasks, limbs.joints, strict=True):
+        own = compile_problem(
+            robot.freeze(others(robot, frozenset(joints))), layout.tasks[k : k + len(members)]
+        )
+        numbers = np.arange(ends[k], ends[k := k + len(members)])
+        seeds = from_kernel(own.layout.robot, own.seed_table.seeds)
+        mean[numbers] = own.layout.reached(seeds).mean(axis=0)
+        rest = np.asarray(own.layout.robot.fk(seeds[0], limbs.frame), np.float64)  # does not move
+        parts.append((own.kernel, list(joints), numbers.tolist()))
+    pose = compile_problem(robot.freeze(others(robot, base)), (PoseTask(limbs.frame),))
+    kernel.set_base(
+        pose=pose.kernel,
+        joints=sorted(base),
+        rest=[*rest[:3, :3].T.ravel().tolist(), *rest[:3, 3].tolist()],
+        axis=axis.tolist(),
+        reached=mean.tolist(),
+        limbs=parts,
+    )
 
 
 def _postures(

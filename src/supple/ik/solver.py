@@ -243,7 +243,7 @@ class Solver(_core.TargetSolver):
         quick = self._given["max_step"] is None
         check = settings.check
         known = check is not None and problem is not None and has_all_solutions(problem)
-        if problem is not None and on_cpu and quick and self._robot.nq == self._robot.nv:
+        if problem is not None and on_cpu and quick:
             kernel = (decoupled_solver if check is None else checked_solver)(problem)
         for seeded in (False, True):
             prefer = settings.preference(seeded)
@@ -255,6 +255,8 @@ class Solver(_core.TargetSolver):
         super().__init__(
             kernel=kernel,
             robot=self._robot,
+            balls=list(self._robot._balls),
+            prismatic=self._robot.prismatic.tolist(),
             without_q0=specs.get(False),
             with_q0=specs.get(True),
             solution=Solution,

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.damping import Region
+from supple.ik.limbs import groups_of, moving_joints, others
 from supple.ik.problem import CompiledProblem, compile_problem
-from supple.kinematics import Robot
-from supple.kinematics.frames import owners
-from supple.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,7 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
     subproblems = []
     for members, joints in groups:
         own = compile_problem(
-            robot.freeze(_others(robot, joints)),
+            robot.freeze(others(robot, joints)),
             tuple(tasks[k] for k in members),
             *problem.settings,
         )
@@ -75,7 +73,7 @@ def moving_subproblem(problem: CompiledProblem) -> Subproblem | None:
     moving = frozenset[int]().union(*(moving_joints(robot, task) for task in tasks))
     if problem.rest or not moving or len(moving) == robot.dof:
         return None
-    own = compile_problem(robot.freeze(_others(robot, moving)), tasks, *problem.settings)
+    own = compile_problem(robot.freeze(others(robot, moving)), tasks, *problem.settings)
     numbers = np.arange(problem.layout.kernel.targets, dtype=np.int32)
     return Subproblem(own, np.array(sorted(moving), np.int32), numbers)
 
@@ -110,46 +108,3 @@ def checked_solver(problem: CompiledProblem) -> _core.Solver:
 def is_separable(problem: CompiledProblem) -> bool:
     """Return whether a problem reduces to smaller, independent subproblems."""
     return subproblems_of(problem)[0].problem is not problem
-
-
-def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
-    """Return the coordinates that the error of a task depends on.
-
-    All coordinates of a joint that has several are among them if one is.
-    """
-    found = task.on(robot).moved_by(robot)
-    if robot.dof == len(robot.description.joints):
-        return found
-    names = owners(robot)
-    moving = {names[j] for j in found}
-    return frozenset(j for j, name in enumerate(names) if name in moving)
-
-
-def _others(robot: Robot, joints: frozenset[int]) -> list[str]:
-    """Return the names of the joints of the other coordinates."""
-    others = (name for j, name in enumerate(owners(robot)) if j not in joints)
-    return list(dict.fromkeys(others))
-
-
-def groups_of(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:
-    """Group tasks that share a coordinate, directly or through other tasks.
-
-    Returns the tasks and the coordinates of each group. Tasks that no joint moves are in the first
-    group.
-    """
-    groups: list[tuple[list[int], frozenset[int]]] = []
-    for task, joints in enumerate(moving):
-        if not joints:
-            continue
-        members, shared, apart = [task], joints, []
-        for group in groups:
-            if group[1] & shared:
-                members, shared = [*group[0], *members], shared | group[1]
-            else:
-                apart.append(group)
-        groups = [*apart, (members, shared)]
-    groups.sort(key=lambda group: group[0])
-    still = [task for task, joints in enumerate(moving) if not joints]
-    if groups and still:
-        groups[0] = (sorted([*groups[0][0], *still]), groups[0][1])
-    return groups

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._arrays.checks import FloatArray
+from supple.ik.limbs import groups_of, moving_joints
 from supple.ik.problem import moving_joints_and_rows
-from supple.ik.subproblems import groups_of, moving_joints
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array

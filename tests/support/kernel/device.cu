@@ -18,6 +18,7 @@
 #include "supple/ik/branch.hpp"
 #include "supple/ik/closed_form.hpp"
 #include "supple/ik/iterate.hpp"
+#include "supple/ik/limbs.hpp"
 #include "supple/ik/partial_rows.hpp"
 #include "supple/ik/policy.hpp"
 #include "supple/ik/postprocess.hpp"

@@ -1,0 +1,137 @@
+"""The limbs of a robot on a moving base: tasks that share no joint but those of the base.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.ik.seeds import joint_ranges, robot_size
+from supple.kinematics import Robot
+from supple.kinematics.chain import WORLD
+from supple.kinematics.frames import owners
+from supple.motion.linearization import Array
+from supple.tasks import AxisTask, PoseTask, PositionTask, Task
+
+_LONG = 10.0  # range above which a prismatic joint belongs to a base, relative to the robot's size
+_MOST = 6  # largest number of coordinates of a base
+_SAMPLES = 8  # number of configurations at which J shows how a base moves
+_STILL = 1e-9  # relative size of an entry of J that is zero
+
+
+@dataclass(frozen=True, eq=False)
+class Limbs:
+    """The limbs of a robot on a moving base.
+
+    Attributes:
+        tasks: Indices of the tasks of each limb.
+        joints: Coordinates that move only this limb, for each limb.
+        base: Coordinates of the base, which move several limbs.
+        frame: A frame that only the base moves.
+        axis: The axis about which a planar base turns (3,), zero for a base that moves freely in
+            space; None for other bases, and if a task has no target that moves with the base.
+    """
+
+    tasks: tuple[tuple[int, ...], ...]
+    joints: tuple[tuple[int, ...], ...]
+    base: tuple[int, ...]
+    frame: str
+    axis: Array | None
+
+
+def limbs_of(robot: Robot, tasks: Sequence[Task]) -> Limbs | None:
+    """Return the limbs of a robot on a moving base; None if there are not several."""
+    base, last = _base_of(robot)
+    if len(tasks) < 2 or not base:
+        return None
+    groups = groups_of([moving_joints(robot, task) - base.keys() for task in tasks])
+    if len(groups) < 2:
+        return None
+    frame = next(name for name, at in robot._tree.frames.items() if at.joint == last)
+    kinds = (PoseTask, PositionTask, AxisTask)
+    plain = all(isinstance(task, kinds) and task.base is None for task in tasks)
+    return Limbs(
+        tuple(tuple(sorted(members)) for members, _ in groups),
+        tuple(tuple(sorted(joints)) for _, joints in groups),
+        tuple(base),
+        frame,
+        _axis_of(robot, frame, list(base)) if plain else None,
+    )
+
+
+def _base_of(robot: Robot) -> tuple[dict[int, None], int]:
+    """Return the coordinates of the base in the order of its joints, and its last joint.
+
+    A base is a chain of long sliding joints and joints that make full turns.
+    """
+    joints, ranges = robot._tree.joints, joint_ranges(robot)
+    onward = dict[int, list[int]]()
+    for j, joint in enumerate(joints):
+        onward.setdefault(joint.parent, []).append(j)
+    base, at = dict[int, None](), WORLD
+    while len(base) < _MOST and len(onward.get(at, ())) == 1:
+        joint, c = joints[onward[at][0]], joints[onward[at][0]].coordinate
+        least = _LONG * robot_size(robot) if joint.prismatic else 2 * np.pi
+        if c in base or joint.scale != 1 or not (joint.is_part_of_ball or ranges[c] >= least):
+            break
+        base[c], at = None, onward[at][0]
+    return (base, at) if robot.prismatic[list(base)].any() else ({}, at)
+
+
+def _axis_of(robot: Robot, frame: str, base: list[int]) -> Array | None:
+    """Return how a base moves its last link, as `Limbs.axis`."""
+    J = robot.jacobian(robot.random(_SAMPLES, seed=0), frame)[..., base]
+    if len(base) == _MOST and (np.linalg.matrix_rank(J) == _MOST).all():
+        return np.zeros(3)
+    turns = J[:, 3:].swapaxes(1, 2).reshape(-1, 3)
+    _, size, axes = np.linalg.svd(turns, full_matrices=False)
+    along = np.abs(axes[0] @ J[:, :3]).max() <= _STILL * np.abs(J[:, :3]).max()
+    flat = size[0] > 0 and size[1] <= _STILL * size[0] and bool(along)
+    return axes[0] if flat and (np.linalg.matrix_rank(J) == 3).all() else None
+
+
+def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
+    """Return the coordinates that the error of a task depends on.
+
+    All coordinates of a joint that has several are among them if one is.
+    """
+    found = task.on(robot).moved_by(robot)
+    if robot.dof == len(robot.description.joints):
+        return found
+    names = owners(robot)
+    moving = {names[j] for j in found}
+    return frozenset(j for j, name in enumerate(names) if name in moving)
+
+
+def others(robot: Robot, joints: frozenset[int]) -> list[str]:
+    """Return the names of the joints of the other coordinates."""
+    names = (name for j, name in enumerate(owners(robot)) if j not in joints)
+    return list(dict.fromkeys(names))
+
+
+def groups_of(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:
+    """Group tasks that share a coordinate, directly or through other tasks.
+
+    Returns the tasks and the coordinates of each group. Tasks that no joint moves are in the first
+    group.
+    """
+    groups: list[tuple[list[int], frozenset[int]]] = []
+    for task, joints in enumerate(moving):
+        if not joints:
+            continue
+        members, shared, apart = [task], joints, []
+        for group in groups:
+            if group[1] & shared:
+                members, shared = [*group[0], *members], shared | group[1]
+            else:
+                apart.append(group)
+        groups = [*apart, (members, shared)]
+    groups.sort(key=lambda group: group[0])
+    still = [task for task, joints in enumerate(moving) if not joints]
+    if groups and still:
+        groups[0] = (sorted([*groups[0][0], *still]), groups[0][1])
+    return groups

@@ -1,0 +1,103 @@
+"""Limbs on a moving base: which joints are the base, and how few restarts their targets need."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import supple as sp
+from humanoids import humanoid
+from supple.ik.limbs import limbs_of
+
+FEET = [sp.PoseTask("left_foot"), sp.PoseTask("right_foot")]
+HANDS = [sp.PositionTask("left_hand"), sp.PositionTask("right_hand")]
+TASKS = [
+    FEET[0],
+    HANDS[0],
+    FEET[1],
+    HANDS[1],
+]  # those of the arms, which share the waist, are apart
+
+
+@cache
+def on(base: str) -> sp.Robot:
+    return humanoid() if base == "fixed" else humanoid().with_base(base)
+
+
+def targets_of(robot: sp.Robot, q: np.ndarray, tasks: list = TASKS) -> list[np.ndarray]:
+    poses = [robot.fk(q, task.frame) for task in tasks]
+    return [T if task in FEET else T[..., :3, 3] for task, T in zip(tasks, poses, strict=True)]
+
+
+@pytest.mark.parametrize(("base", "joints"), [("floating", 6), ("planar", 3)])
+def test_the_base_of_limbs_is_what_moves_all_of_them(base: str, joints: int) -> None:
+    robot = on(base)
+    found = limbs_of(robot, TASKS)
+    assert found is not None
+    assert found.base == tuple(range(joints))
+    assert sorted(found.tasks) == [(0,), (1, 3), (2,)]
+    assert sorted(map(len, found.joints)) == [6, 6, 9]
+    assert found.axis is not None
+    np.testing.assert_allclose(np.abs(found.axis), (0, 0, base == "planar"), atol=1e-12)
+    assert robot.fk(robot.neutral(), found.frame) == pytest.approx(
+        robot.fk(robot.neutral(), "pelvis")
+    )
+
+
+def test_robots_without_a_moving_base_have_no_limbs() -> None:
+    assert limbs_of(on("fixed"), TASKS) is None
+    assert limbs_of(on("floating"), HANDS) is None  # the waist couples both
+    assert limbs_of(on("floating"), FEET[:1]) is None
+
+
+def test_a_task_relative_to_another_limb_leaves_the_base_where_it_is() -> None:
+    related = sp.PositionTask("left_hand", base="left_foot")
+    found = limbs_of(on("floating"), [related, FEET[1]])
+    assert found is not None
+    assert found.axis is None
+    robot, q = on("floating"), on("floating").random(50, seed=0)
+    T = np.linalg.inv(robot.fk(q, "left_foot")) @ robot.fk(q, "left_hand")
+    targets = [T[:, :3, 3], robot.fk(q, "right_foot")]
+    assert sp.Solver(robot, [related, FEET[1]]).batch(targets).success.all()
+
+
+@pytest.mark.parametrize("base", ["floating", "planar"])
+def test_hands_and_feet_need_few_restarts(base: str) -> None:
+    robot = on(base)
+    targets = targets_of(robot, robot.random(200, seed=0))
+    found = sp.Solver(robot, TASKS, max_seeds=8).batch(targets)
+    assert np.mean(found.success) > 0.9
+
+
+def test_the_order_of_tasks_does_not_matter() -> None:
+    robot = on("floating")
+    q = robot.random(20, seed=1)
+    order = [FEET[0], FEET[1], HANDS[0], HANDS[1]]
+    one = sp.Solver(robot, TASKS).batch(targets_of(robot, q))
+    other = sp.Solver(robot, order).batch(targets_of(robot, q, order))
+    assert one.success.all()
+    assert other.success.all()
+    np.testing.assert_allclose(
+        robot.fk(one.q, "left_foot"), robot.fk(other.q, "left_foot"), atol=2e-6
+    )
+
+
+def test_a_single_call_has_the_fields_of_one_in_python() -> None:
+    """The fast path converts quaternions as Python does."""
+    robot = on("floating")
+    q = robot.random(2, seed=2)
+    target = [np.ascontiguousarray(one[0]) for one in targets_of(robot, q)]
+    solver, q0 = sp.Solver(robot, TASKS), q[1].copy()
+    q0[3:7] *= -3
+    for start in (None, q0):
+        fast, slow = solver(target, start), solver(target, start, explain=True)
+        np.testing.assert_allclose(fast.q, slow.q, atol=1e-14)
+        assert fast.status == slow.status
+        np.testing.assert_allclose(fast.missed, slow.missed, atol=1e-9)
+        if start is not None:
+            np.testing.assert_allclose(fast.q0, slow.q0, atol=1e-14)
+            assert fast.moved == pytest.approx(slow.moved)
+    with pytest.raises(sp.errors.InputError, match="finite"):
+        solver(target, np.full(robot.nq, np.nan))
