@@ -109,8 +109,14 @@ def _stl(path: Path) -> tuple[Array, Triangles]:
         corners = np.array(listed, dtype=np.float64).reshape(-1, 3)
     if len(corners) % 3:
         raise ValueError("a triangle has fewer than three corners")
-    points, index = np.unique(corners, axis=0, return_inverse=True)
-    return points, index.reshape(-1, 3).astype(np.int64)
+    # As np.unique(axis=0), whose comparison of rows takes ten times longer.
+    order = np.lexsort(corners.T[::-1])
+    ordered = corners[order]
+    differs = np.ones(len(corners), dtype=np.bool_)
+    differs[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    index = np.empty(len(corners), dtype=np.int64)
+    index[order] = np.cumsum(differs) - 1
+    return ordered[differs], index.reshape(-1, 3)
 
 
 def _obj(path: Path) -> tuple[Array, Triangles]:
