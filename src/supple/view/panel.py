@@ -15,7 +15,7 @@ from supple.errors import SuppleError
 from supple.view.branch_names import branch_names
 from supple.view.methods import method, method_names, numbers_of
 from supple.view.path import ToolPath
-from supple.view.posture import controlled_rows, scalar_positions
+from supple.view.posture import controlled_rows, coordinates
 from supple.view.simulation import DT, MODES, Simulation
 
 _RANGE = 2.0  # range of a parameter's slider on each side of the derived value [decades]
@@ -71,7 +71,7 @@ class Panel:
             f"**{words}** · error {away}  \n"
             f"σ_min {last.sigma_min:.3g} · λ {last.damping:.3g}{taped}"
         )
-        values = self._simulation.q[scalar_positions(self._simulation.robot)[1]].tolist()
+        values = coordinates(self._simulation.robot, self._simulation.q).tolist()
         for slider, value in zip(self._sliders, values, strict=True):
             low, high = slider.min, slider.max
             slider.value = float(np.round(min(max(value, low), high), 4))
@@ -283,18 +283,18 @@ class Panel:
                 event.client.send_file_download(name, made, save_immediately=True)
 
     def _joint_controls(self) -> None:
-        """Add a slider for each joint with one coordinate; quaternions have none."""
-        robot, q = self._simulation.robot, self._simulation.q
+        """Add a slider for each coordinate: for a quaternion, three of its rotation vector."""
+        robot = self._simulation.robot
         self._sliders = []
-        for j, at in zip(*scalar_positions(robot), strict=True):
+        for j, value in enumerate(coordinates(robot, self._simulation.q).tolist()):
             name = robot.joint_names[j]
             full = math.pi if not robot.prismatic[j] else 1.0
             low = float(robot.lower[j]) if np.isfinite(robot.lower[j]) else -full
             high = float(robot.upper[j]) if np.isfinite(robot.upper[j]) else full
             high = max(high, low + 1e-3)
-            here = min(max(float(q[at]), low), high)
+            here = min(max(value, low), high)
             slider = self._server.gui.add_slider(name, low, high, (high - low) / 2000, here)
-            slider.on_update(self._joint_mover(slider, int(j)))
+            slider.on_update(self._joint_mover(slider, j))
             self._sliders.append(slider)
 
     def _joint_mover(self, slider: Any, j: int) -> Callable[[Any], None]:

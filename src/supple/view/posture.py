@@ -47,6 +47,24 @@ def scalar_positions(robot: sp.Robot) -> tuple[NDArray[np.intp], NDArray[np.intp
     return both[:, 0], both[:, 1]
 
 
+def coordinates(robot: sp.Robot, q: Array) -> Array:
+    """Return one number for each velocity (nv,): for a quaternion, its rotation vector."""
+    j, at = scalar_positions(robot)
+    x = np.array(robot.difference(q, robot.neutral()), dtype=np.float64)
+    x[j] = q[at]
+    return x
+
+
+def from_coordinates(robot: sp.Robot, x: Array) -> Array:
+    """Return the configuration (nq,) with given coordinates."""
+    j, at = scalar_positions(robot)
+    turned = x.copy()
+    turned[j] = 0.0
+    q = np.array(robot.integrate(robot.neutral(), turned), dtype=np.float64)
+    q[at] = x[j]
+    return q
+
+
 def inside_limits(robot: sp.Robot, q: Array) -> Array:
     """Return configurations (..., nq) with joints in their ranges and quaternions of length one."""
     made = np.array(robot.integrate(q, np.zeros(robot.nv)), dtype=np.float64)

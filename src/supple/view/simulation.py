@@ -21,7 +21,14 @@ from supple.control.arguments import ACCELERATION_TIME
 from supple.errors import InputError
 from supple.view.methods import DEFAULT, method
 from supple.view.path import straight_motion
-from supple.view.posture import comfortable, controlled_rows, followed_frames, inside_limits
+from supple.view.posture import (
+    comfortable,
+    controlled_rows,
+    coordinates,
+    followed_frames,
+    from_coordinates,
+    inside_limits,
+)
 from supple.view.recording import Recording, Replay
 
 Array = NDArray[np.float64]
@@ -186,11 +193,16 @@ class Simulation:
             self._ghost.reset()
 
     def set_joint(self, j: int, value: float) -> None:
-        """Move joint j, with one coordinate; the targets move with the end effectors."""
+        """Move one coordinate; the targets move with the end effectors.
+
+        Args:
+            j: Index of a velocity. Those of a quaternion stand for its rotation vector.
+            value: Value of the coordinate [m or rad].
+        """
         with self._lock:
-            q = self._q.copy()
-        q[self.robot.position_names.index(self.robot.joint_names[j])] = value
-        self.go_to(q)
+            x = coordinates(self.robot, self._q)
+        x[j] = value
+        self.go_to(from_coordinates(self.robot, x))
 
     def show_ghost(self, on: bool) -> None:
         """Show or hide the ghost; it starts at the robot's configuration."""
