@@ -7,6 +7,7 @@ import pytest
 
 import supple as sp
 from generated import seeds
+from humanoids import humanoid
 from sizes import nightly
 from whole_bodies import command, drawn, targets_near
 
@@ -123,3 +124,61 @@ def test_a_whole_configuration_is_a_posture() -> None:
     for wrong in (q[1:], np.append(q, 0), np.full(robot.nq, np.nan)):
         with pytest.raises(sp.errors.InputError, match="PostureTask's target"):
             servo(start, target=[*near[:-1], wrong])
+
+
+def figure() -> tuple[sp.Robot, list[sp.tasks.Task], Array]:
+    """Return a humanoid with straight knees, tasks for feet, hands and pelvis, and where it is."""
+    robot = humanoid().with_base("floating")
+    q = robot.neutral()
+    feet, hands = ("left_foot", "right_foot"), ("left_hand", "right_hand")
+    q[2] = -robot.fk(q, feet[0])[2, 3]
+    for side in ("left", "right"):
+        q[robot.position_names.index(f"{side}_elbow_joint")] = -1.0
+    tasks = [
+        *(sp.PoseTask(foot, weight=100.0) for foot in feet),
+        *(sp.PositionTask(hand) for hand in hands),
+        sp.PoseTask("pelvis"),
+    ]
+    return robot, tasks, q
+
+
+@pytest.mark.parametrize("posture", [0.02, 1.0, None])
+def test_nearly_straight_knees_follow_a_pelvis_that_rises_too_far(posture: float | None) -> None:
+    """The feet stay, joints do not jolt, and the pelvis comes back with its target."""
+    robot, tasks, q = figure()
+    for side in ("left", "right"):
+        for joint, angle in (("hip_pitch", -0.2), ("knee", 0.4), ("ankle_pitch", -0.2)):
+            q[robot.position_names.index(f"{side}_{joint}_joint")] = angle
+    q[2] -= robot.fk(q, "left_foot")[2, 3]
+    own = [] if posture is None else [sp.PostureTask(weight=posture)]
+    servo = sp.Servo(robot, [*tasks, *own], dt=DT)
+    start, places = q, [robot.fk(q, task.frame) for task in tasks]
+    goals = [place[:3, 3] if k in (2, 3) else place for k, place in enumerate(places)]
+    slip, change, before = 0.0, [], np.zeros(robot.nv)
+    for k in range(800):
+        pelvis = goals[4].copy()
+        pelvis[2, 3] += 0.03 * np.sin(2 * np.pi * k / 800)  # the legs reach 0.014 m
+        q = servo(q, target=[*goals[:4], pelvis, *([start] if own else [])])
+        feet = robot.fk(q, ("left_foot", "right_foot"))
+        slip = max(slip, np.abs(feet - np.array(places[:2])).max())
+        change.append(np.abs(servo.qd - before).max())
+        before = servo.qd
+    assert slip < 1e-3
+    assert np.sqrt(np.mean(np.square(change))) < 0.1
+    assert np.abs(robot.fk(q, "pelvis") - pelvis).max() < 0.02
+
+
+def test_a_humanoid_rests_in_front_of_a_target_out_of_reach() -> None:
+    for seed in seeds(nightly(30, 4)):
+        rng = np.random.default_rng([seed, 72])
+        robot, tasks, q = figure()
+        servo = sp.Servo(robot, [*tasks, sp.PostureTask(weight=0.02)], dt=DT)
+        start, goals = q, [robot.fk(q, task.frame) for task in tasks]
+        far = rng.normal(size=3)
+        goals[2] = goals[2][:3, 3] + 0.6 * far / np.linalg.norm(far)
+        goals[3] = goals[3][:3, 3]
+        for _ in range(800):
+            q = servo(q, target=[*goals, start])
+        assert np.abs(servo.qd).max() < 1e-3, seed
+        for k in (0, 1):
+            np.testing.assert_allclose(robot.fk(q, tasks[k].frame), goals[k], atol=2e-3)

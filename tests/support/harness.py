@@ -146,11 +146,12 @@ class Lane:
             self._call("svd", count, m, n, self._in(a), *out)
         return out[0], out[1], out[2]
 
-    def tall_svd(self, a: Array) -> tuple[Array, Array, Array, Array]:
-        """Return U (c, m, n), sigma (c, n), V (c, n, n), and a mask (c,) of accurate ones."""
+    def gram_svd(self, a: Array, small: float) -> tuple[Array, Array, Array, Array]:
+        """Return Uᵀ (c, k, m), ascending sigma (c, k), Vᵀ (c, k, n), and a mask (c,): accurate."""
         count, m, n = a.shape
-        out = self._empty((count, m, n), (count, n), (count, n, n), (count,))
-        self._call("tall_svd", count, m, n, self._in(a), *out)
+        k = min(m, n)
+        out = self._empty((count, k, m), (count, k), (count, k, n), (count,))
+        self._call("gram_svd", count, m, n, self._in(np.array([small])), self._in(a), *out)
         return out[0], out[1], out[2], out[3] == 1
 
     def singular_values(self, a: Array) -> Array:

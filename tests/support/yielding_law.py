@@ -1,7 +1,7 @@
 """The step `Yielding` of a `Servo`, transcribed to NumPy from its rules.
 
 It is slow and direct: singular value decompositions everywhere, and gradients of singular values
-from differences of J. Rules and constants are those of servo/yielding.hpp, singular_step.hpp,
+from differences of J. Rules and constants are those of servo/yielding.hpp, singular_rules.hpp,
 braking_gain.hpp and avoidance.hpp.
 """
 

@@ -70,11 +70,64 @@ SUPPLE_FN void add_twist_gradient(const Chain<T>& chain, const Task<T>& task,
   if (at.pointed) turn(own, of_w);
 }
 
+// Does the same for the weighted sum of points of a task, with a linear p (3), in a pass from the
+// root to the leaves and one back. `memory` has 13 entries for each joint.
+template <class T>
+SUPPLE_NOINLINE_DEVICE void sweep_points_gradient(const Chain<T>& chain, const Task<T>& task,
+                                                  const Pose<T>* joint_poses, const Vec3<T>& p,
+                                                  const T* speed, T* g, T* memory) {
+  const Vec3<T> zero{T(0), T(0), T(0)};
+  // The twist of the body after each joint, with the velocity of its point at the origin; and of
+  // the points after it, Σ share v, Σ share p and Σ share.
+  Twist<T>* const body = reinterpret_cast<Twist<T>*>(memory);
+  T* const sums = memory + 6 * chain.joints;
+  const auto own = [&](int j) {
+    const Pose<T>& at = joint_poses[j];
+    const Vec3<T> z = at.R.z * T(chain.joint[j].scale);
+    return chain.joint[j].motion == Motion::prismatic ? Twist<T>{z, zero}
+                                                      : Twist<T>{cross(at.p, z), z};
+  };
+  const auto before = [&](int j) {
+    const int parent = chain.joint[j].parent;
+    return parent < 0 ? Twist<T>{zero, zero} : body[parent];
+  };
+  for (int j = 0; j < chain.joints; ++j) {
+    const Twist<T> moved = own(j), last = before(j);
+    const T rate = speed[chain.joint[j].v_index];
+    body[j] = {fma(moved.v, rate, last.v), fma(moved.w, rate, last.w)};
+  }
+  for (int i = 0; i < 7 * chain.joints; ++i) sums[i] = T(0);
+  for (int k = 0; k < task.points; ++k) {
+    const Frame<T>& frame = chain.frame[task.point[k]];
+    if (frame.joint < 0) continue;
+    const Vec3<T> at = point_position(frame, joint_poses);
+    const Twist<T>& twist = body[frame.joint];
+    const Vec3<T> velocity = twist.v + cross(twist.w, at);
+    const T share = task.share[k],
+            part[7] = {velocity.x, velocity.y, velocity.z, at.x, at.y, at.z, T(1)};
+    T* const sum = sums + 7 * frame.joint;
+    for (int i = 0; i < 7; ++i) sum[i] = fma(part[i], share, sum[i]);
+  }
+  for (int j = chain.joints - 1; j >= 0; --j) {
+    const T* const sum = sums + 7 * j;
+    for (int i = 0; chain.joint[j].parent >= 0 && i < 7; ++i) {
+      sums[7 * chain.joint[j].parent + i] += sum[i];
+    }
+    const Twist<T> moved = own(j), last = before(j);
+    const Vec3<T> place{sum[3], sum[4], sum[5]};
+    const Vec3<T> after =
+        Vec3<T>{sum[0], sum[1], sum[2]} - fma(last.v, sum[6], cross(last.w, place));
+    const Vec3<T> column = fma(moved.v, sum[6], cross(moved.w, place));
+    T& slope = g[chain.joint[j].v_index];
+    slope += dot(p, cross(moved.w, after) + cross(last.w, column));
+  }
+}
+
 // Computes g (n) = u·(∂J/∂q)v for the rows that take part, with fixed u (count) and v (n). Rows of
-// a tilt count as constant.
+// a tilt count as constant. With `memory`, 13 entries for each joint, sums of points take one pass.
 template <class T>
 SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_poses, const T* u,
-                                 const T* v, T* g) {
+                                 const T* v, T* g, T* memory = nullptr) {
   for (int j = 0; j < of.chain.nv; ++j) g[j] = T(0);
   for (int k = 0, first = 0, row = 0; k < of.tasks; first += of.task[k++].rows) {
     const Task<T>& task = of.task[k];
@@ -90,6 +143,10 @@ SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_pos
       p[c] = fma(u[row++], weight, p[c]);
     });
     if (!task.points) add_twist_gradient(of.chain, task, joint_poses, p, v, g);
+    if (task.points && memory) {
+      sweep_points_gradient(of.chain, task, joint_poses, Vec3<T>{p[0], p[1], p[2]}, v, g, memory);
+      continue;
+    }
     for (int point = 0; point < task.points; ++point) {
       T part[6] = {};
       for (int c = 0; c < 3; ++c) part[c] = p[c] * task.share[point];

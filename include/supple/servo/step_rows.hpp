@@ -121,15 +121,57 @@ SUPPLE_FN bool moves(const Chain<T>& chain, const Task<T>& task, const T* v) {
   return task.base != task_world && any(chain.frame[task.base]);
 }
 
+// Does the same as `weighted_bias`, in one pass over the chain. `memory` has 12 entries for each
+// joint.
+template <class T>
+SUPPLE_NOINLINE_DEVICE Vec3<T> sweep_points_bias(const Chain<T>& chain, const Task<T>& task,
+                                                 const Pose<T>* joint_poses, const T* qd,
+                                                 T* memory) {
+  Rates<T>* const rate = reinterpret_cast<Rates<T>*>(memory);
+  for (int j = 0; j < chain.joints; ++j) {
+    const Joint<T>& joint = chain.joint[j];
+    const Pose<T>& at = joint_poses[j];
+    if (joint.motion == Motion::ball_axis) {  // the first axis did it for all three
+      rate[j] = rate[j - 1];
+      continue;
+    }
+    Rates<T>& body = rate[j];
+    body = Rates<T>{};
+    if (joint.parent >= 0)
+      body = shift_rates(rate[joint.parent], at.p - joint_poses[joint.parent].p);
+    if (joint.motion != Motion::ball) {
+      add_joint(body, at.R.z, joint.motion == Motion::prismatic, T(qd[joint.v_index] * joint.scale),
+                T(0));
+      continue;
+    }
+    Vec3<T> u{T(0), T(0), T(0)};
+    for (int k = 0; k < 3; ++k) u = fma(joint_poses[j + k].R.z, qd[joint.v_index + k], u);
+    add_ball(body, u, u);
+  }
+  Vec3<T> sum{T(0), T(0), T(0)};
+  for (int k = 0; k < task.points; ++k) {
+    const Frame<T>& frame = chain.frame[task.point[k]];
+    if (frame.joint < 0) continue;
+    const Vec3<T> away = point_position(frame, joint_poses) - joint_poses[frame.joint].p;
+    sum = fma(shift_rates(rate[frame.joint], away).a, T(task.share[k]), sum);
+  }
+  return sum;
+}
+
 // Computes J̇(v) v (count,) of the rows that take part, for joint speeds v (n). The array `bias`
-// has room for (all,).
+// has room for (all,). With `memory`, 12 entries for each joint, sums of points take one pass.
 template <class T>
 SUPPLE_FN void rows_bias_acceleration(const StepRows<T>& of, const Pose<T>* joint_poses, const T* v,
-                                      T* bias) {
+                                      T* bias, T* memory = nullptr) {
   for (int k = 0, i = 0, row = 0; k < of.tasks; ++k) {
     T* const from = bias + row;  // not before the rows that are kept
     const bool moving = moves(of.chain, of.task[k], v);
-    if (moving) task_bias_acceleration(of.chain, of.task[k], joint_poses, v, from);
+    if (moving && of.task[k].points && memory) {
+      put_position_rows(of.task[k], sweep_points_bias(of.chain, of.task[k], joint_poses, v, memory),
+                        from);
+    } else if (moving) {
+      task_bias_acceleration(of.chain, of.task[k], joint_poses, v, from);
+    }
     for (int c = 0; c < of.task[k].rows; ++c, ++i) {
       if (of.held && !(of.held[i] < Number<T>::huge)) continue;
       bias[row++] = moving ? from[c] : T(0);

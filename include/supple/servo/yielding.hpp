@@ -11,7 +11,7 @@
 // velocities, so that the step is accurate to second order, also where σ passes zero.
 //
 // Singular directions. Each nearly singular direction has its own damping, only as large as the
-// limits on acceleration, the end of the reach, or a target beyond it require (singular_step.hpp).
+// limits on acceleration, the end of the reach, or a target beyond it require (singular_rules.hpp).
 // Elsewhere the step is exact (regular_step.hpp).
 //
 // Self-motion. A redundant arm with one task moves away from singularities and from position limits
@@ -25,6 +25,7 @@
 // docs/constants.md.
 #pragma once
 
+#include "supple/servo/floating_step.hpp"
 #include "supple/servo/held_step.hpp"
 #include "supple/servo/parts.hpp"
 
@@ -42,7 +43,7 @@ template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
   const int n = chain.nv, k = m < n ? m : n;
   return 16 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + n + 13 * k +
-         (is_floating(chain) ? tall_svd_scratch(m, n) : 0);
+         (is_floating(chain) ? 13 * chain.joints + floating_scratch(m, n) : 0);
 }
 
 // Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).
@@ -110,7 +111,13 @@ SUPPLE_FN void update_slope(const Servo<T>& servo, ServoState<T>& state, const T
 // Computes the step of a problem with m rows and n joints.
 template <class T, class M, class N>
 SUPPLE_FN void take_sized_step(M m, N n, const StepProblem<T>& of, T* scratch) {
-  if (!regular_step(m, n, of, scratch)) singular_step(m, n, of, scratch);
+  // With postures, `posture_step` has found that J is not regular.
+  const bool tried = has_packs<T> && is_floating(of.servo.chain) && of.linear && int(m) > int(n);
+  if (!tried && regular_step(m, n, of, scratch)) return;
+  if constexpr (has_packs<T>) {
+    if (is_floating(of.servo.chain) && floating_step(m, n, of, scratch)) return;
+  }
+  singular_step(m, n, of, scratch);
 }
 template <class T>
 SUPPLE_FN void take_problem_step(int m, int n, const StepProblem<T>& of, T* scratch) {
@@ -187,7 +194,8 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   const int m = servo.rows, n = servo.chain.nv;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *J = scratch + 12 * servo.chain.joints, *rate = J + m * n, *bends = rate + m,
-    *offset = bends + m, *whole = offset + m, *speed = whole + 2 * (m + n), *rest = speed + n;
+    *offset = bends + m, *whole = offset + m, *speed = whole + 2 * (m + n), *sweep = speed + n,
+    *rest = sweep + (is_floating(servo.chain) ? 13 * servo.chain.joints : 0);
   T* const start_J = state.J;
   state.J = state.exact_J, state.exact_J = start_J;
   // For `posture_step`, J is where the result is to be: it is copied only if another step is
@@ -230,6 +238,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
       servo,   state,    joint_poses,   J,           offset,  rate,       state.slope,
       state.q, state.qd, state.stopped, servo.limit, bends,   linear,     servo.tasks == 1 && m < n,
       nullptr, nullptr,  state.dq,      state.J,     state.e, state.lost, whole};
+  if (is_floating(servo.chain)) of.sweep = sweep;
   state.held_lambda2 = held_ridge<T> * square(kappa);
   for (bool changed = true; changed;) {  // each round leaves out more joints
     changed = false;

@@ -12,7 +12,7 @@
 #include "supple/step/estimated.hpp"
 #include "supple/step/filtering.hpp"
 #include "supple/math/linalg.hpp"
-#include "supple/math/linalg/tall_svd.hpp"
+#include "supple/math/linalg/gram_svd.hpp"
 #include "supple/step/optimal.hpp"
 #include "supple/math/se3.hpp"
 
@@ -143,13 +143,27 @@ void svd_batch(long count, M m, int n, const T* a, T* u, T* sigma, T* v) {
   }
 }
 
-// The same for m >= n, one matrix after another; accurate is 1 or 0.
+// The same by the Gram matrix, one matrix after another, in ascending order: u (k, m), v (k, n).
+// Directions below `small` are refined; accurate is 1 or 0.
 template <class T>
-void tall_svd_each(long count, int m, int n, const T* a, T* u, T* sigma, T* v, T* accurate) {
+void gram_svd_each(long count, int m, int n, T small, const T* a, T* u, T* sigma, T* v,
+                   T* accurate) {
   if constexpr (has_packs<T>) {
-    std::vector<T> work(tall_svd_scratch(m, n));
-    for (long i = 0; i < count; ++i, a += m * n, u += m * n, sigma += n, v += n * n) {
-      accurate[i] = T(tall_svd(m, n, a, u, sigma, v, work.data()));
+    const int k = m < n ? m : n, s = padded<T>(n), t = padded<T>(m);
+    std::vector<T> memory(3 * (m + n + 32) * (m + n + 32) + gram_svd_scratch(m, n));
+    T *rows = aligned_rows(memory.data()), *turned = rows + m * s, *left = turned + s * t,
+      *right = left + k * t, *values = right + k * s, *work = values + k;
+    for (long i = 0; i < count; ++i, a += m * n, u += k * m, sigma += k, v += k * n) {
+      for (int r = 0; r < m; ++r) {
+        for (int j = 0; j < s; ++j) rows[r * s + j] = j < n ? a[r * n + j] : T(0);
+      }
+      padded_transpose(m, n, rows, turned);
+      accurate[i] = T(gram_svd(m, n, rows, turned, small, left, values, right, work));
+      for (int d = 0; d < k; ++d) {
+        sigma[d] = values[d];
+        for (int r = 0; r < m; ++r) u[d * m + r] = left[d * t + r];
+        for (int j = 0; j < n; ++j) v[d * n + j] = right[d * s + j];
+      }
     }
   }
 }
@@ -279,9 +293,9 @@ using namespace supple;
   extern "C" void svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v) {         \
     svd_batch<__VA_ARGS__>(count, m, n, a, u, sigma, v);                                           \
   }                                                                                                \
-  extern "C" void tall_svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v,      \
-                                  T* accurate) {                                                   \
-    tall_svd_each<T>(count, m, n, a, u, sigma, v, accurate);                                       \
+  extern "C" void gram_svd_##lane(long count, int m, int n, const T* small, const T* a, T* u,      \
+                                  T* sigma, T* v, T* accurate) {                                   \
+    gram_svd_each<T>(count, m, n, *small, a, u, sigma, v, accurate);                               \
   }                                                                                                \
   extern "C" void svd_of_six_rows_##lane(long count, int n, const T* a, T* u, T* sigma, T* v) {    \
     svd_batch<__VA_ARGS__>(count, Fixed<6>{}, n, a, u, sigma, v);                                  \
