@@ -67,6 +67,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
     ),
     "linearize": ("Request",),
     "reach": ("Request",),
+    "limit": ("Request", "int"),
     "apply": ("StepRequest",),
     "costs": ("Request", "Cost", "double*"),
     "rank": ("SolutionArrays", "void*", "int", "int", "SolutionArrays", "int"),

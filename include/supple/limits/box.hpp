@@ -106,16 +106,19 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 // or least(), without which the minimizer may not be unique, if that is larger. `scratch` has 3 n
 // entries.
 //
-// solve(damping, x0, active_set, d, multiplier) does what `solve_free_set` does.
+// solve(damping, x0, active_set, d, multiplier) does what `solve_free_set` does. Before each round
+// of block pivoting, guess(round, damping, x0, open, active_set) may replace the active set of the
+// lanes that are open, and returns those that go on.
 //
 // Block pivoting comes first: solve for the free entries, then move all entries that violate their
 // optimality conditions between the free and the active set. A few rounds nearly always suffice
 // (Júdice & Pires 1994). Otherwise an active-set method follows, whose objective decreases in every
 // round: move toward the minimizer over the free entries as far as the box allows, and release one
 // entry at a time (Stark & Parker 1995).
-template <class L, class Least, class Solve>
+template <class L, class Least, class Guess, class Solve>
 SUPPLE_INLINE L search_box(int n, const L& lambda2, const L* low, const L* high, L* x,
-                           L* active_set, L* scratch, bool guessed, Least&& least, Solve&& solve) {
+                           L* active_set, L* scratch, bool guessed, Least&& least, Guess&& guess,
+                           Solve&& solve) {
   using T = scalar_t<L>;
   mask_t<L> open = L(0) != L(0);
   for (int j = 0; j < n; ++j) {
@@ -138,6 +141,7 @@ SUPPLE_INLINE L search_box(int n, const L& lambda2, const L* low, const L* high,
   };
 
   for (int round = 0; round < block_rounds; ++round) {
+    open = guess(round, applied_lambda2, x0, open, active_set);
     solve(applied_lambda2, x0, active_set, d, multiplier);
     mask_t<L> wrong = L(0) != L(0);
     for (int j = 0; j < n; ++j) {
@@ -201,6 +205,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
         for (int i = 0; i < m * n; ++i) square = fma(J[i], J[i], square);
         return max(square * L(ridge<T>), L(Number<T>::tiny));
       },
+      [](int, const L&, const L*, const mask_t<L>& open, L*) { return open; },
       [&](const L& damping, const L* x0, const L* active, L* d, L* multiplier) {
         solve_free_set(m, n, J, damping, low, high, x0, active, d, multiplier, rest);
       });

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "supple/limits/box.hpp"
-#include "supple/servo/tree_factor.hpp"
+#include "supple/servo/tree_inverse.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -45,23 +45,49 @@ SUPPLE_FN void prepare_tree(const Servo<T>& servo, T lambda2, const L* q, const 
   }
 }
 
-// Moves the step x inside the limits: see box.hpp. `solve(fixed)` and `gradient(to)` call
-// `solve_tree` and `tree_gradient`. `scratch` has 5 n entries.
-template <class L, class T, class Solve, class Gradient>
-SUPPLE_FN void limit_tree(const Servo<T>& servo, T lambda2, const L* low, const L* high,
-                          TreeWork<L>& work, L* active_set, L* scratch, Solve&& solve,
-                          Gradient&& gradient) {
+// The functions of a tree that `limit_tree` calls.
+template <class L, class T, class M>
+struct TreeFunctions {
+  // The first round of block pivoting nearly always suffices where few limits act.
+  static constexpr int guess_round = 1, few_rounds = 0;
+  const Servo<T>& servo;
+  const TreePlan& plan;
+  M K;
+  TreeWork<L>& work;
+
+  void factor(const L* fixed) const { factor_tree(servo, plan, K, work, fixed); }
+  mask_t<L> solve(const L* fixed) const { return solve_tree(servo, plan, K, work, fixed); }
+  void gradient(L* to) const { tree_gradient(servo, plan, work, to); }
+  void inverse(int begin, L* table, L* scratch) const {
+    tree_inverse(servo, plan, K, work, begin, table, scratch);
+  }
+};
+
+// Number of entries of scratch memory that `limit_tree` needs.
+SUPPLE_FN constexpr int limit_scratch(int joints, int slots, int n) {
+  return 5 * n + dual_table(n) + inverse_scratch(joints, slots);
+}
+
+// Moves the step x inside the limits: see box.hpp. The active set is guessed by dual_box.hpp before
+// round `tree.guess_round` of block pivoting. If `tree.few_rounds` is not zero, steps that need
+// more rounds there are given up. Returns the lanes that are not. The functions of `tree` are
+// `factor_tree`, `solve_tree`, `tree_gradient` and `tree_inverse`. `scratch` has `limit_scratch`
+// entries.
+template <class L, class T, class Tree>
+SUPPLE_FN mask_t<L> limit_tree(const Servo<T>& servo, T lambda2, const L* low, const L* high,
+                               TreeWork<L>& work, L* active_set, L* scratch, const Tree& tree) {
   const int n = servo.chain.nv;
-  L *x = scratch, *column = x + n, *rest = column + n;
+  L *x = scratch, *column = x + n, *rest = column + n, *table = rest + 3 * n;
   mask_t<L> inside = L(0) == L(0);
   for (int j = 0; j < n; ++j) {
     x[j] = work.x[j];
     inside = inside & (x[j] >= low[j]) & (x[j] <= high[j]);
   }
-  if (all(inside)) return;
-  for (int j = 0; j < n; ++j) active_set[j] = L(1), work.x[j] = L(0), work.pull[j] = L(0);
+  mask_t<L> kept = L(0) == L(0);
+  if (all(inside)) return kept;
+  for (int j = 0; j < n; ++j) active_set[j] = L(1), work.pull[j] = L(0);
   for (int i = 0; i < servo.rows; ++i) work.e[i] = L(0);
-  solve(active_set);  // with all joints fixed, U·S and s² are squares of columns of J
+  tree.factor(active_set);  // with all joints fixed, U·S and s² are squares of columns of J
   L square(0);
   for (int j = 0; j < n; ++j) {
     column[j] = work.stiff[j] - L(lambda2);
@@ -78,18 +104,33 @@ SUPPLE_FN void limit_tree(const Servo<T>& servo, T lambda2, const L* low, const 
     own = own + size, square = square + size;
   }
   L before(lambda2);
+  const auto damp = [&](const L& damping) {
+    for (int j = 0; j < n; ++j) work.stiff[j] = work.stiff[j] + (damping - before);
+    before = damping;
+  };
   search_box(
       n, L(lambda2), low, high, x, active_set, rest, false,
       [&] { return max(square * L(ridge<T>), L(Number<T>::tiny)); },
+      [&](int round, const L& damping, const L* x0, const mask_t<L>& open, L* set) -> mask_t<L> {
+        if (round != Tree::guess_round) return open;
+        damp(damping);
+        tree.factor(nullptr);
+        const int begin = unbounded(servo);
+        tree.inverse(begin, table, table + dual_table(n));
+        const int few = tree.few_rounds, rounds = few > 0 ? few : dual_rounds * n;
+        const mask_t<L> late = dual_active_set(n - begin, low + begin, high + begin, x0 + begin,
+                                               open, set + begin, table, rounds);
+        if (few > 0) kept = !late;
+        return open & kept;
+      },
       [&](const L& damping, const L* x0, const L* set, L* d, L* multiplier) {
+        damp(damping);
         for (int j = 0; j < n; ++j) {
           const L end = select(set[j] < L(0), low[j], high[j]);
-          work.stiff[j] = work.stiff[j] + (damping - before);
           work.x[j] = select(set[j] == L(0), L(0), end - x0[j]);
         }
-        before = damping;
-        solve(set);
-        gradient(multiplier);
+        tree.solve(set);
+        tree.gradient(multiplier);
         L size(0);
         for (int j = 0; j < n; ++j) size = max(size, abs(work.x[j]));
         for (int j = 0; j < n; ++j) {
@@ -100,22 +141,23 @@ SUPPLE_FN void limit_tree(const Servo<T>& servo, T lambda2, const L* low, const 
         }
       });
   for (int j = 0; j < n; ++j) work.x[j] = x[j];
+  return kept;
 }
 
 // Computes q̇, `work.x` (n), at q for the targets of all tasks, inside the limits. `qd` (n) is the
 // current q̇. Returns the lanes where it is valid. The other arguments are those of `limit_tree`.
-template <class L, class T, class Solve, class Gradient>
+template <class L, class T, class Tree>
 SUPPLE_FN mask_t<L> tree_velocity(const Servo<T>& servo, T lambda2, const L* q, const L* qd,
                                   const L* target, L* low, L* high, TreeWork<L>& work,
-                                  L* active_set, L* scratch, Solve&& solve, Gradient&& gradient) {
+                                  L* active_set, L* scratch, const Tree& tree) {
   const int n = servo.chain.nv;
   prepare_tree(servo, lambda2, q, target, work);
-  mask_t<L> valid = solve(static_cast<const L*>(nullptr));
+  mask_t<L> valid = tree.solve(nullptr);
   for (int j = 0; j < n; ++j) {
     valid = valid & finite(work.x[j]);
     joint_box(servo.limit[j], q[j], qd[j], L(0), L(servo.dt), low[j], high[j]);
   }
-  limit_tree(servo, lambda2, low, high, work, active_set, scratch, solve, gradient);
+  limit_tree(servo, lambda2, low, high, work, active_set, scratch, tree);
   for (int j = 0; j < n; ++j) valid = valid & finite(work.x[j]);
   return valid;
 }

@@ -139,7 +139,7 @@ struct TreeRobots {
     work = tree_work(chain.joints, plan.slots, servo.tasks, servo.rows, n, own);
     q = arena.take(n), qd = arena.take(n), target = arena.take(request.targets);
     low = arena.take(n), high = arena.take(n), active_set = arena.take(n);
-    rest = arena.take(5 * n);
+    rest = arena.take(limit_scratch(chain.joints, chain.joints, n));
     return std::size_t(arena.size()) * sizeof(L);
   }
 };
@@ -156,11 +156,9 @@ mask_t<L> block(const Chain<T>& chain, const TreeRequest& request, std::ptrdiff_
   mask_t<L> valid = within_bounds(chain, space.q, space.qd);
   if (!all(valid)) return valid;
   const int K = multipliers(servo.tasks, servo.task);
-  valid = tree_velocity(
-      servo, request.lambda2, space.q, space.qd, space.target, space.low, space.high, space.work,
-      space.active_set, space.rest,
-      [&](const L* fixed) { return solve_tree(servo, space.plan, K, space.work, fixed); },
-      [&](L* to) { tree_gradient(servo, space.plan, space.work, to); });
+  const TreeFunctions<L, double, int> tree{servo, space.plan, K, space.work};
+  valid = tree_velocity(servo, request.lambda2, space.q, space.qd, space.target, space.low,
+                        space.high, space.work, space.active_set, space.rest, tree);
   if (all(valid)) store(n, lanes, space.work.x, request.qd + first * n);
   return valid;
 }

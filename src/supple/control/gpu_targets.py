@@ -73,6 +73,7 @@ def request_type(tasks: int) -> type[ctypes.Structure]:
             ("target", ctypes.c_void_p * tasks),
             ("stride", ctypes.c_longlong * tasks),
             ("result", ctypes.c_void_p),
+            ("listed", ctypes.c_void_p),
             ("count", ctypes.c_int),
         )
 
@@ -101,16 +102,16 @@ class GpuTargetVelocityIk:
         self.prepared, self.architecture = prepared, architecture
         self.device = open_device(number)
         self._request = request_type(len(prepared.layout.tasks))
-        self._kernels: dict[Any, tuple[Any, int]] = {}
+        self._kernels: dict[Any, list[tuple[Any, int]]] = {}
 
-    def kernel(self, dtype: np.dtype[Any], forms: tuple[Places, ...]) -> tuple[Any, int]:
-        """Return the CUDA kernel for a type, and the number of blocks that run at once."""
+    def kernels(self, dtype: np.dtype[Any], forms: tuple[Places, ...]) -> list[tuple[Any, int]]:
+        """Return the CUDA kernels for a type, each with the number of blocks that run at once."""
         key = dtype, forms
         if key not in self._kernels:
             text = text_of(self.prepared, dtype, forms)
             code = compile_source(text, self.architecture, accurate_sines=True)
-            kernel = self.device.load(code, ("reach",))["reach"]
-            self._kernels[key] = kernel, self.device.resident(kernel, THREADS)
+            loaded = self.device.load(code, ("reach", "limit")).values()
+            self._kernels[key] = [(one, self.device.resident(one, THREADS)) for one in loaded]
         return self._kernels[key]
 
     def resolve(self, q: Any, target: Any, qd: Any, out: Any, stream: Any) -> NDArray[Any]:
@@ -232,20 +233,27 @@ class GpuTargetVelocityIk:
         count: int,
         stream: int,
     ) -> None:
-        """Launch the CUDA kernel on a stream, asynchronously, given addresses in GPU memory."""
+        """Launch the CUDA kernels on a stream, asynchronously, given addresses in GPU memory."""
         if not count:
             return
-        tasks = len(targets)
+        tasks, gpu = len(targets), self.device
+        (reach, most), (limit, most_limited) = self.kernels(dtype, forms)
+        listed = gpu.allocate(4 * (2 + 2 * count), stream)
+        gpu.zero(listed.pointer, 8, stream)
         request = self._request(
             q,
             qd,
             (ctypes.c_void_p * tasks)(*targets),
             (ctypes.c_longlong * tasks)(*strides),
             out,
+            listed.pointer,
             count,
         )
-        kernel, most = self.kernel(dtype, forms)
-        self.device.launch(kernel, min(-(-count // THREADS), most), THREADS, stream, request)
+        blocks = -(-count // THREADS)
+        gpu.launch(reach, min(blocks, most), THREADS, stream, request)
+        for number in range(2):
+            at = ctypes.c_int(number)
+            gpu.launch(limit, min(blocks, most_limited), THREADS, stream, request, at)
 
 
 def _one_per_task(given: Any, tasks: tuple[Task, ...]) -> Sequence[Any]:

@@ -1,6 +1,6 @@
 // Steps toward targets of many robots, one thread for each (supple/servo/tree_step.hpp). Robots
-// that a limit stops take several solutions: they are collected until every thread of the warp has
-// one.
+// that a limit stops take much longer, and those that many limits stop longer still. Because a warp
+// waits for its slowest robot, they are listed: the next launch has only such robots.
 //
 // Compiled at run time for one robot, its tasks and limits: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp), the type `Real` of the arrays, and the places of targets.
@@ -38,6 +38,8 @@ struct Given {
 };
 constexpr int slots = Given::own.slots;
 constexpr int target_values = sizeof(Places::place) / sizeof(int);
+// Number of rounds of the search for the active set before a robot is put on list 1.
+constexpr int few_rounds = 12;
 
 // The arguments of a call. (The same layout as `Request` in gpu_targets.py.)
 struct Request {
@@ -46,12 +48,16 @@ struct Request {
   const Real* target[tasks];  // of each task, in the caller's form (`Places`); null if none
   long long stride[tasks];    // between the targets of two robots; zero if they are the same
   Real* result;               // (count, n); may be the same array as qd
+  int* listed;                // (2 + 2 count,): numbers of robots in two lists, and their rows
   int count;
+
+  __device__ int& length(int list) const { return listed[list]; }
+  __device__ int* rows_of(int list) const { return listed + 2 + list * count; }
+  __device__ void add(int list, int row) const { rows_of(list)[atomicAdd(&length(list), 1)] = row; }
 };
 
 struct Robot {
-  double q[n], qd[n], target[target_values];
-  double low[n], high[n], active_set[n], rest[5 * n];
+  double q[n], qd[n], target[target_values], low[n], high[n];
   double memory[tree_scratch(joints, slots, tasks, rows, n)];
   TreeWork<double> work;
 };
@@ -78,6 +84,7 @@ __device__ __forceinline__ bool read_targets(const Request& request, int row, do
 }
 
 __device__ __forceinline__ bool read(const Request& request, int row, Robot& robot) {
+  robot.work = tree_work(joints, slots, tasks, rows, n, robot.memory);
   double q[nq];
   read_row<nq>(request.q, row, q);
   bool valid = to_kernel(servo.chain, q, robot.q);
@@ -88,9 +95,26 @@ __device__ __forceinline__ bool read(const Request& request, int row, Robot& rob
   return read_targets(request, row, robot.target) && valid;
 }
 
+// The functions of the tree: each is compiled only once.
+__device__ __noinline__ void factor(TreeWork<double>& work, const double* fixed) {
+  factor_tree(servo, Given::plan, Fixed<K>{}, work, fixed);
+}
 __device__ __noinline__ bool solve(TreeWork<double>& work, const double* fixed) {
   return solve_tree(servo, Given::plan, Fixed<K>{}, work, fixed);
 }
+struct Tree {
+  // All robots that come here need several rounds, or wait for those of their warp.
+  static constexpr int guess_round = 0;
+  TreeWork<double>& work;
+  int few_rounds;
+
+  __device__ void factor(const double* fixed) const { supple::factor(work, fixed); }
+  __device__ bool solve(const double* fixed) const { return supple::solve(work, fixed); }
+  __device__ void gradient(double* to) const { tree_gradient(servo, Given::plan, work, to); }
+  __device__ void inverse(int begin, double* table, double* scratch) const {
+    tree_inverse(servo, Given::plan, Fixed<K>{}, work, begin, table, scratch);
+  }
+};
 
 // Computes the step without limits. Returns whether it is valid; `inside` is whether it keeps them.
 __device__ __noinline__ bool fast_path(Robot& robot, bool& inside) {
@@ -113,61 +137,41 @@ __device__ __forceinline__ void write(const Request& request, int row, const dou
   write_row<n>(x, valid, row, request.result);
 }
 
-__device__ __forceinline__ void start(Robot& robot) {
-  robot.work = tree_work(joints, slots, tasks, rows, n, robot.memory);
-}
-
-__device__ __noinline__ void slow_path(const Request& request, int row, Robot& robot) {
-  start(robot);
-  bool inside, valid = read(request, row, robot);
-  valid = valid && fast_path(robot, inside);
-  if (valid) {
-    limit_tree(
-        servo, Constants::step[0].damping.p[0], robot.low, robot.high, robot.work, robot.active_set,
-        robot.rest, [&](const double* fixed) { return solve(robot.work, fixed); },
-        [&](double* to) { tree_gradient(servo, Given::plan, robot.work, to); });
-  }
-  write(request, row, robot.work.x, valid);
-}
-
-// Returns the number of the bit after `skipped` set ones, or -1 if there is none.
-__device__ __forceinline__ int later_bit(unsigned bits, int skipped) {
-  if (skipped < 0) return -1;
-  for (; skipped > 0 && bits; --skipped) bits &= bits - 1;
-  return __ffs(bits) - 1;
-}
-
 }  // namespace
 
+// Computes the steps of all robots; those that a limit stops are put on list 0.
 extern "C" __global__ void __launch_bounds__(threads, tree_blocks) reach(Request request) {
-  constexpr unsigned whole = 0xffffffffu;
-  const int lane = threadIdx.x % 32;
-  const int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
   const int stride = gridDim.x * blockDim.x;
-  // A robot that limits stop, on the first `waiting` lanes.
-  int pending = 0, waiting = 0;
-  Robot robot;
-  for (int first = 32 * warp; first < request.count; first += stride) {
-    const int row = first + lane;
-    bool stopped = false;
-    if (row < request.count) {
-      start(robot);
-      bool inside = true, valid = read(request, row, robot);
-      valid = valid && fast_path(robot, inside);
-      stopped = valid && !inside;
-      if (!stopped) write(request, row, robot.work.x, valid);
-    }
-    for (unsigned added = __ballot_sync(whole, stopped); added != 0;) {
-      const int from = later_bit(added, lane - waiting);
-      const int other = __shfl_sync(whole, row, from < 0 ? lane : from);
-      if (from >= 0) pending = other;
-      for (; added != 0 && waiting < 32; ++waiting) added &= added - 1;
-      if (waiting < 32) break;
-      slow_path(request, pending, robot);  // one robot on each lane
-      waiting = 0;
+  for (int row = own_row(); row < request.count; row += stride) {
+    Robot robot;
+    bool inside = true, valid = read(request, row, robot);
+    valid = valid && fast_path(robot, inside);
+    if (valid && !inside) {
+      request.add(0, row);
+    } else {
+      write(request, row, robot.work.x, valid);
     }
   }
-  if (lane < waiting) slow_path(request, pending, robot);
+}
+
+// Computes the steps of the robots on a list inside the limits. On list 0, those that need more
+// than a few rounds to find their active set are put on list 1.
+extern "C" __global__ void __launch_bounds__(threads, tree_blocks)
+    limit(Request request, int list) {
+  const int stride = gridDim.x * blockDim.x, count = request.length(list);
+  for (int i = own_row(); i < count; i += stride) {
+    const int row = request.rows_of(list)[i];
+    Robot robot;
+    double active_set[n], rest[limit_scratch(joints, slots, n)];
+    bool inside, valid = read(request, row, robot) && fast_path(robot, inside);
+    const Tree tree{robot.work, list == 0 ? few_rounds : 0};
+    if (valid && !limit_tree(servo, Constants::step[0].damping.p[0], robot.low, robot.high,
+                             robot.work, active_set, rest, tree)) {
+      request.add(1, row);
+    } else {
+      write(request, row, robot.work.x, valid);
+    }
+  }
 }
 
 }  // namespace supple
