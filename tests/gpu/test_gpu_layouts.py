@@ -86,7 +86,7 @@ CONSTANTS = [
     (gpu_targets, "THREADS", "threads", "control/whole_body.cu"),
     (
         target_velocities,
-        "_MOST_ROWS_OF_POINTS",
+        "_MOST_MULTIPLIERS",
         "most_multipliers",
         "../../include/supple/servo/tree_rows.hpp",
     ),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from batch_steps import STEPS, hold_optimal, optimal, some, velocities
+from generated import seeds
 from loops import SINGULAR, robot
 from rules import EVERY
 from supple import DLS, Limits, PoseTask, PositionTask, damping
@@ -18,6 +19,7 @@ from supple.control.velocity_ik import velocity_ik
 from supple.errors import InputError
 from supple.gpu import runtime
 from supple.gpu.runtime import check, compile_source, device_named
+from whole_bodies import BASES, drawn_batch, slow_limits
 
 pytestmark = pytest.mark.cuda
 
@@ -147,6 +149,21 @@ def test_gpu_velocities_of_other_tasks_agree_with_the_cpu() -> None:
     asked = np.random.default_rng(0).normal(size=(500, len(two.tips), 6))
     expected, found = both(two, q, asked)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_gpu_velocities_of_moving_bases_agree_with_the_cpu(cupy: ModuleType, base: str) -> None:
+    arm, tasks, q, _, rng = drawn_batch(seeds(1)[0], 0.1, 300, base, followers=2)
+    twist, step = rng.normal(size=(300, 6)), DLS(damping.Constant(1e-3))
+    options: dict[str, Any] = {"limits": slow_limits(arm, rng), "dt": 0.01}
+    for more in ({}, options):
+        expected, found = both(arm, q, twist, tasks[0].frame, step=step, **more)
+        assert found.shape == (300, arm.nv)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+        there = velocities(
+            arm, cupy.asarray(q), cupy.asarray(twist), tasks[0].frame, step=step, **more
+        )
+        assert (cupy.asarray(there).get() == found).all()
 
 
 @pytest.mark.parametrize("count", [0, 1, 127, 128, 129])

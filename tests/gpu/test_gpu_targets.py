@@ -19,9 +19,11 @@ Array = np.ndarray
 STEP, DT = sp.DLS(Constant(1e-5)), 0.01
 
 
-def drawn(seed: int, count: int, *, limited: bool) -> tuple[Any, ...]:
+def drawn(
+    seed: int, count: int, *, limited: bool, base: str = "floating", followers: int = 0
+) -> tuple[Any, ...]:
     """Return a robot, configurations, targets, and the options of a call."""
-    robot, tasks, q, targets, rng = drawn_batch(seed, 0.3, count)
+    robot, tasks, q, targets, rng = drawn_batch(seed, 0.3, count, base, followers)
     options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
     if limited:
         options |= {"limits": slow_limits(robot, rng), "dt": DT}
@@ -40,6 +42,22 @@ def test_steps_toward_targets_on_a_gpu_are_those_of_the_cpu(limited: bool) -> No
         robot, q, targets, options = drawn(seed, 500, limited=limited)
         expected = STEP.velocities(robot, q, target=targets, **options)
         close(STEP.velocities(robot, q, target=targets, device="cuda", **options), expected, 1e-7)
+
+
+@pytest.mark.parametrize(("base", "followers"), [("floating", 4), ("planar", 0), ("ball", 3)])
+def test_steps_of_robots_with_other_bases_and_mimics_are_those_of_the_cpu_in_any_order(
+    base: str, followers: int
+) -> None:
+    robot, q, targets, options = drawn(
+        seeds(1)[0], 3000, limited=True, base=base, followers=followers
+    )
+    expected = STEP.velocities(robot, q, target=targets, **options)
+    found = STEP.velocities(robot, q, target=targets, device="cuda", **options)
+    close(found, expected, 1e-7)
+    order = np.random.default_rng(0).permutation(3000)[:2000]
+    some = [one[order] for one in targets]
+    again = STEP.velocities(robot, q[order], target=some, device="cuda", **options)
+    assert (again == found[order]).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

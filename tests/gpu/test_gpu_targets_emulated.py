@@ -55,6 +55,26 @@ def test_steps_toward_targets_in_gpu_memory_are_those_of_the_cpu(dtype: Any) -> 
             assert (np.abs(found - expected) <= tolerance * size).all()
 
 
+@pytest.mark.parametrize(
+    ("base", "followers"), [("floating", 3), ("planar", 0), ("ball", 2), ("planar", 4)]
+)
+def test_steps_of_robots_with_other_bases_and_mimics_are_those_of_the_cpu_in_any_order(
+    base: str, followers: int
+) -> None:
+    for seed in seeds(nightly(6, 1)):
+        robot, tasks, q, targets, rng = drawn_batch(seed, 0.5, 70, base, followers)
+        options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
+        options |= {"limits": slow_limits(robot, rng), "dt": DT}
+        expected = STEP.velocities(robot, q, target=targets, **options)
+        found = STEP.velocities(robot, there(q), target=there(targets), **options).numpy()
+        size = np.abs(expected).max(axis=-1, keepdims=True)
+        assert (np.abs(found - expected) <= 1e-8 * size).all()
+        order = rng.permutation(70)[:45]
+        some = [one[order] for one in targets]
+        again = STEP.velocities(robot, there(q[order]), target=there(some), **options).numpy()
+        assert (again == found[order]).all()
+
+
 def test_targets_may_be_shared_by_all_robots_or_missing() -> None:
     robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
     options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}

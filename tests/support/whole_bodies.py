@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import supple as sp
+from supple.describe import Mimic
+from supple.kinematics.configuration import to_kernel
 
 Array = np.ndarray
+BASES = ("floating", "planar", "ball")
 
 
 def numbers(values: object) -> str:
@@ -24,13 +29,30 @@ def limb(rng: np.random.Generator, name: str, joints: int) -> str:
     return text
 
 
-def drawn(seed: int) -> tuple[sp.Robot, list[sp.tasks.Task], np.random.Generator]:
-    """Return a random robot that floats, and tasks with more rows than it has joints."""
+def with_followers(robot: sp.Robot, count: int, rng: np.random.Generator) -> sp.Robot:
+    """Return the robot with hinges that mimic others, on any of its limbs."""
+    joints = {joint.name: joint for joint in robot.description.joints}
+    hinges = rng.permutation([name for name, one in joints.items() if one.kind == "revolute"])
+    for follower, leader in zip(hinges[:count], rng.choice(hinges[count:], count), strict=True):
+        ratio = float(rng.choice([-1, 1]) * rng.uniform(0.3, 1.5))
+        joints[follower] = replace(joints[follower], mimic=Mimic(str(leader), ratio, 0.1))
+    return sp.Robot(replace(robot.description, joints=tuple(joints.values())))
+
+
+def drawn(
+    seed: int, base: str = "floating", followers: int = 0
+) -> tuple[sp.Robot, list[sp.tasks.Task], np.random.Generator]:
+    """Return a random robot that moves, and tasks with more rows than it has joints."""
     rng = np.random.default_rng([seed, 71])
     limbs = int(rng.integers(2, 5))
     bodies = "".join(limb(rng, f"limb{k}_", int(rng.integers(5, 8))) for k in range(limbs))
-    root = f'<freejoint name="base"/><inertial pos="0 0 0" mass="3" diaginertia="1 1 1"/>{bodies}'
+    joint = {"floating": '<freejoint name="base"/>', "ball": '<joint name="base" type="ball"/>'}
+    root = f'{joint.get(base, "")}<inertial pos="0 0 0" mass="3" diaginertia="1 1 1"/>{bodies}'
     robot = sp.mjcf(f"<mujoco><worldbody><body name='hip'>{root}</body></worldbody></mujoco>")
+    if followers:
+        robot = with_followers(robot, followers, rng)
+    if base == "planar":
+        robot = robot.with_base("planar")
     tips = robot.tips[: int(rng.integers(1, 3))]
     tasks = [sp.PoseTask(tip, weight=float(10 ** rng.uniform(0, 2))) for tip in tips]
     center = sp.redundancy.CenterOfMassTask(("x", "y"), weight=float(rng.uniform(0.5, 5)))
@@ -38,10 +60,16 @@ def drawn(seed: int) -> tuple[sp.Robot, list[sp.tasks.Task], np.random.Generator
     return robot, [*tasks, center, sp.PostureTask(weight=float(10 ** rng.uniform(-3, 0)))], rng
 
 
+def first_hinge(robot: sp.Robot) -> int:
+    """Return the number of velocities of the base."""
+    return int(np.argmax(np.isfinite(robot.lower)))
+
+
 def targets_near(robot: sp.Robot, q: Array, size: float, rng: np.random.Generator) -> list[Array]:
     """Return the poses of all tips and the center of mass a step away from q, and a posture."""
     there = robot.integrate(q, size * rng.normal(size=robot.nv))
-    return [*robot.fk(there, robot.tips), robot.center_of_mass(there), there[7:]]
+    posture = to_kernel(robot, there)[list(sp.PostureTask().on(robot).picked)]
+    return [*robot.fk(there, robot.tips), robot.center_of_mass(there), posture]
 
 
 def command(tasks: list[sp.tasks.Task], near: list[Array]) -> list[Array]:
@@ -49,21 +77,23 @@ def command(tasks: list[sp.tasks.Task], near: list[Array]) -> list[Array]:
 
 
 def drawn_batch(
-    seed: int, size: float, count: int = 5
+    seed: int, size: float, count: int = 5, base: str = "floating", followers: int = 0
 ) -> tuple[sp.Robot, list[sp.tasks.Task], Array, list[Array], np.random.Generator]:
     """Return a random robot, its tasks, configurations (count, nq), and a batch of targets each.
 
     Some joints are at the ends of their ranges.
     """
-    robot, tasks, rng = drawn(seed)
+    robot, tasks, rng = drawn(seed, base, followers)
     q = robot.random(count, seed=rng)
-    ends = (robot.upper if seed % 2 else robot.lower)[6:]
-    q[:, 7:] = np.where(rng.random(robot.nv - 6) < 0.2, ends, q[:, 7:])
+    ends = (robot.upper if seed % 2 else robot.lower)[first_hinge(robot) :]
+    places = slice(robot.nq - len(ends), None)
+    q[:, places] = np.where(rng.random(len(ends)) < 0.2, ends, q[:, places])
     each = [command(tasks, targets_near(robot, row, size, rng)) for row in q]
     return robot, tasks, q, [np.array(one) for one in zip(*each, strict=True)], rng
 
 
 def slow_limits(robot: sp.Robot, rng: np.random.Generator) -> sp.Limits:
     """Return the robot's limits with speeds that many steps exceed."""
-    speeds = np.where(np.arange(robot.nv) < 6, np.inf, 0.5 * 10 ** rng.uniform(0, 2))
+    hinges = np.arange(robot.nv) >= first_hinge(robot)
+    speeds = np.where(hinges, 0.5 * 10 ** rng.uniform(0, 2), np.inf)
     return sp.Limits.for_robot(robot, max_speed=speeds)

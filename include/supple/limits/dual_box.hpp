@@ -9,6 +9,7 @@
 // guess.
 //
 // Lanes change different entries. The numbers of entries are therefore lanes, too; -1 is none.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/math/lane.hpp"
@@ -19,7 +20,7 @@ namespace supple::inline SUPPLE_ISA {
 inline constexpr int dual_rounds = 4;
 // The distance by which an entry may be outside the box, relative to its own size and its change:
 // bounds the rounding errors of the tableau.
-inline constexpr double outside = 1e-10;
+inline constexpr double dual_slack = 1e-10;
 // The lower triangle of the tableau consists of square tiles of this size. A tile is read before
 // it is written: on a GPU, many reads are then on their way at once.
 inline constexpr int tile = 4;
@@ -136,7 +137,7 @@ SUPPLE_FN mask_t<L> dual_active_set(int n, const L* low, const L* high, const L*
     L most(0), farthest = none, to_end(0);
     for (int j = 0; j < n; ++j) {
       const L at = x0[j] + value[j], below = low[j] - at, above = at - high[j];
-      const L slack = L(T(outside)) * (abs(x0[j]) + abs(value[j]));
+      const L slack = L(T(dual_slack)) * (abs(x0[j]) + abs(value[j]));
       const L out = select(side[j] == L(0), max(below, above) - slack, L(0));
       const mask_t<L> more = out > most;
       most = select(more, out, most);
@@ -145,7 +146,7 @@ SUPPLE_FN mask_t<L> dual_active_set(int n, const L* low, const L* high, const L*
     }
     const mask_t<L> next = entering == none;
     end = select(next, to_end, end), force = select(next, L(0), force);
-    busy = busy & (!next | (farthest != none));
+    busy = busy & ((farthest != none) | !next);
     entering = select(busy, select(next, farthest, entering), none);
     if (!any(busy)) break;
 

@@ -6,7 +6,8 @@
 // of a subtree is a quadratic function of the twist of the body that carries it, so that the joints
 // are eliminated one after the other, from the tips to the base, as in the dynamics of articulated
 // bodies (Featherstone 2008, chapter 7). Rows of a center of mass, which depend on all bodies, are
-// constraints with multipliers y: they are the only other variables of that function.
+// constraints with multipliers y: they are the only other variables of that function. So are the
+// constraints of joints that share a coordinate, each of which has its share of k and p.
 //
 // Iterative refinement with residuals of J itself restores the accuracy that normal equations lose.
 // Constants are explained in docs/constants.md.
@@ -56,6 +57,12 @@ SUPPLE_INLINE bool follows(const Chain<T>& chain, int j) {
   return j + 1 < chain.joints && chain.joint[j + 1].parent == j;
 }
 
+// The share of joint j in k and p of its coordinate.
+template <class T>
+SUPPLE_INLINE T own_share(const Chain<T>& chain, int j) {
+  return chain.mimics ? T(1) / T(sharing(chain, j)) : T(1);
+}
+
 // Eliminates all joints but those marked in `fixed` (n; null if there are none). Returns the lanes
 // where this is possible: where each has a positive pivot. K is the number of multipliers.
 template <class L, class T, class M>
@@ -63,8 +70,9 @@ SUPPLE_FN mask_t<L> factor_tree(const Servo<T>& servo, const TreePlan& plan, M K
                                 const L* fixed) {
   const Chain<T>& chain = servo.chain;
   mask_t<L> valid = L(0) == L(0);
-  SUPPLE_EACH(i, 6) work.N[i] = L(0);
-  SUPPLE_EACH(i, K) work.N[i * (i + 1) / 2 + i] = L(1);
+  const int points = multipliers(servo.tasks, servo.task);
+  SUPPLE_EACH(i, K) SUPPLE_EACH(k, i + 1) work.N[i * (i + 1) / 2 + k] = L(k == i ? 1 : 0);
+  for (int k = points; chain.mimics && k < K; ++k) work.N[k * (k + 1) / 2 + k] = L(0);
   for (int s = 0; s < plan.slots; ++s) {
     SUPPLE_EACH(i, 21) work.matrix[s].A[i] = L(0);
     SUPPLE_EACH(k, K) SUPPLE_EACH(i, 6) work.matrix[s].C[k][i] = L(0);
@@ -109,7 +117,7 @@ SUPPLE_FN mask_t<L> factor_tree(const Servo<T>& servo, const TreePlan& plan, M K
       }
       factor.U[i] = sum;
     }
-    L pivot = work.stiff[joint.v_index];
+    L pivot = work.stiff[joint.v_index] * L(own_share(chain, j));
     SUPPLE_EACH(i, 6) pivot = fma(S.v[i], factor.U[i], pivot);
     SUPPLE_EACH(k, K) {
       L sum = now.C[k][0] * S.v[0];
@@ -117,6 +125,11 @@ SUPPLE_FN mask_t<L> factor_tree(const Servo<T>& servo, const TreePlan& plan, M K
       factor.s[k] = sum;
     }
     const mask_t<L> is_free = fixed ? fixed[joint.v_index] == L(0) : L(0) == L(0);
+    each_constraint(chain, plan, points, j, [&](int k, int sign) {
+      factor.s[k] = factor.s[k] + L(T(sign));
+      L& diagonal = work.N[k * (k + 1) / 2 + k];  // a constraint of fixed joints must be regular
+      diagonal = diagonal + select(is_free, L(0), L(1));
+    });
     valid = valid & ((pivot > L(0)) | !is_free);
     factor.inverse = select(is_free, L(1) / pivot, L(0));
     work.factor[j] = factor;
@@ -213,6 +226,10 @@ SUPPLE_FN void tree_residual(const Servo<T>& servo, const TreePlan& plan, TreeWo
       add_wrench(k, row, zero_spatial<L>());
     }
   }
+  if (chain.mimics) {
+    for (int k = multipliers(servo.tasks, servo.task); k < most_multipliers; ++k)
+      work.lost[k] = L(0);
+  }
   if (at_rest) return;
   each_twist(
       chain, plan, work, [&](int j, const Spatial<L>&) { return work.x[chain.joint[j].v_index]; },
@@ -234,7 +251,7 @@ SUPPLE_FN void tree_residual(const Servo<T>& servo, const TreePlan& plan, TreeWo
       });
 }
 
-// Solves for the correction `change` (n) by which the speeds of the free joints improve.
+// Solves for the correction `change` (joints) by which the speeds of the free joints improve.
 template <class L, class T, class M>
 SUPPLE_FN void tree_correction(const Servo<T>& servo, const TreePlan& plan, M K,
                                TreeWork<L>& work) {
@@ -246,10 +263,12 @@ SUPPLE_FN void tree_correction(const Servo<T>& servo, const TreePlan& plan, M K,
       [&](int j, const Spatial<L>& S, Spatial<L>& b) {
         const int v = chain.joint[j].v_index;
         const JointFactor<L>& factor = work.factor[j];
-        const L t = factor.inverse * (dot(S, b) + fma(-work.stiff[v], work.x[v], work.pull[v]));
+        const L own = L(own_share(chain, j));
+        const L t =
+            factor.inverse * fma(own, fma(-work.stiff[v], work.x[v], work.pull[v]), dot(S, b));
         add_scaled(factor.U, L(-t), b);
         SUPPLE_EACH(k, K) y[k] = fma(-factor.s[k], t, y[k]);
-        work.change[v] = t;
+        work.change[j] = t;
       });
   solve_multipliers(K, work.N, y);
   each_twist(
@@ -259,7 +278,7 @@ SUPPLE_FN void tree_correction(const Servo<T>& servo, const TreePlan& plan, M K,
         L sum = factor.U[0] * V.v[0];
         SUPPLE_EACH(i, 5) sum = fma(factor.U[i + 1], V.v[i + 1], sum);
         SUPPLE_EACH(k, K) sum = fma(factor.s[k], -y[k], sum);
-        L& x = work.change[chain.joint[j].v_index];
+        L& x = work.change[j];
         return x = fma(-factor.inverse, sum, x);
       },
       [](int, const Spatial<L>&) {});
@@ -292,22 +311,27 @@ SUPPLE_FN mask_t<L> solve_tree(const Servo<T>& servo, const TreePlan& plan, M K,
     const L x = select(own, work.pull[j] / select(own, work.stiff[j], L(1)), L(0));
     const mask_t<L> is_free = fixed ? fixed[j] == L(0) : L(0) == L(0);
     work.x[j] = select(is_free, x, work.x[j]);
-    work.change[j] = L(0);
   }
+  // The constraints of joints that share a coordinate converge more slowly.
+  const bool shared = servo.chain.mimics;
+  const int rounds = shared ? 3 * most_refinements : most_refinements;
+  const T enough = T(small_error) * (shared ? T(1e-5) : T(1));
   mask_t<L> small = L(0) != L(0);
   L before(0), noise(0);  // the largest entry of the last correction; what rounding e changes in x
-  for (int round = 0; round < most_refinements && !all(small | !valid); ++round) {
+  for (int round = 0; round < rounds && !all(small | !valid); ++round) {
     tree_residual(servo, plan, work, !fixed && round == 0);
     tree_correction(servo, plan, K, work);
     L most(0), moved(0);
-    for (int j = 0; j < n; ++j) {
-      work.x[j] = select(small, work.x[j], work.x[j] + work.change[j]);
-      most = max(most, abs(work.x[j])), moved = max(moved, abs(work.change[j]));
+    for (int j = 0; j < servo.chain.joints; ++j) {
+      if (is_follower(servo.chain, plan, j)) continue;
+      L& x = work.x[servo.chain.joint[j].v_index];
+      x = select(small, x, x + work.change[j]), moved = max(moved, abs(work.change[j]));
     }
+    for (int j = 0; j < n; ++j) most = max(most, abs(work.x[j]));
     if (round == 0) noise = rounding_of_tree(servo.chain, K, work);
     const L last = round ? before : most, error = moved * moved;
-    small = small | (moved <= noise) | (error <= L(T(small_error)) * most * last);
-    if (round + 1 == most_refinements) {
+    small = small | (moved <= noise) | (error <= L(enough) * most * last);
+    if (round + 1 == rounds) {
       valid = valid & (small | (error <= L(T(lost_error)) * most * last));
     }
     before = moved;

@@ -51,7 +51,7 @@ SUPPLE_FN void tree_inverse(const Servo<T>& servo, const TreePlan& plan, M K, Tr
     bool any = false;
     SUPPLE_EACH(r, R) {
       const int j = last - r;
-      at[r] = j >= 0 && chain.joint[j].v_index >= begin ? j : -1;
+      at[r] = j >= 0 && chain.joint[j].v_index >= begin && !is_follower(chain, plan, j) ? j : -1;
       any = any || at[r] >= 0;
     }
     if (!any) continue;
@@ -97,8 +97,9 @@ SUPPLE_FN void tree_inverse(const Servo<T>& servo, const TreePlan& plan, M K, Tr
         const L x = fma(-factor.inverse, sum, t[j * R + r]);
         add_scaled(S.v, x, b[r]);
         if (plan.slot[j] >= 0) kept[plan.slot[j] * R + r] = b[r];
-        if (j > last - r) continue;
-        const int row = joint.v_index - begin, to = chain.joint[last - r].v_index - begin;
+        const int c = last - r;
+        if (j > c || is_follower(chain, plan, j) || is_follower(chain, plan, c)) continue;
+        const int row = joint.v_index - begin, to = chain.joint[c].v_index - begin;
         if (row >= 0 && to >= 0) table[row < to ? in_tableau(to, row) : in_tableau(row, to)] = x;
       }
     }

@@ -10,8 +10,16 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Largest number of rows of centers of mass.
-inline constexpr int most_multipliers = 3;
+// Unrolls loops over the joints on a GPU, where the robot is known to the compiler.
+#define SUPPLE_TREE SUPPLE_UNROLL
+
+// Largest number of multipliers: of rows of centers of mass, and of joints that share a coordinate
+// with another. On a GPU it is that of the robot.
+#ifndef SUPPLE_MULTIPLIERS
+inline constexpr int most_multipliers = 24;
+#else
+inline constexpr int most_multipliers = SUPPLE_MULTIPLIERS > 0 ? SUPPLE_MULTIPLIERS : 1;
+#endif
 
 // ---- what is attached to each joint ------------------------------------------------------------
 
@@ -21,10 +29,13 @@ struct Attachment {
 };
 
 // The order of the elimination. A joint has a slot if another joint than the next one is attached
-// to it: what its children leave to it is added there.
+// to it: what its children leave to it is added there. Joints that share a coordinate are
+// eliminated one by one: each follower has a multiplier for the constraint that it moves as its
+// leader.
 struct TreePlan {
   int slots;
   const int* slot;         // (joints,): the slot of a joint, or -1
+  const int* leader;       // (joints,): the first joint with the same coordinate
   const int* begin;        // (joints + 1,): where the attachments of each joint begin
   const Attachment* item;  // sorted by joint
 };
@@ -46,15 +57,36 @@ SUPPLE_FN constexpr int multipliers(int tasks, const Task<T>* task) {
   return count;
 }
 
+// Number of joints before joint j that share their coordinate with an earlier one.
+template <class T>
+SUPPLE_FN constexpr int followers(const Chain<T>& chain, int j) {
+  int count = 0;
+  for (int i = 0; chain.mimics && i < j; ++i) {
+    bool follows = false;
+    for (int k = 0; k < i; ++k) {
+      follows = follows || chain.joint[k].v_index == chain.joint[i].v_index;
+    }
+    count += follows ? 1 : 0;
+  }
+  return count;
+}
+// Number of all multipliers.
+template <class T>
+SUPPLE_FN constexpr int multipliers(const Servo<T>& servo) {
+  return multipliers(servo.tasks, servo.task) + followers(servo.chain, servo.chain.joints);
+}
+
 // Fills the arrays of a plan.
 template <class T>
 SUPPLE_FN constexpr TreePlan make_plan(const Chain<T>& chain, int tasks, const Task<T>* task,
-                                       int* slot, int* begin, Attachment* item) {
+                                       int* slot, int* leader, int* begin, Attachment* item) {
   int slots = 0, items = 0;
   for (int j = 0; j < chain.joints; ++j) slot[j] = -1;
   for (int j = 0; j < chain.joints; ++j) {
     const int parent = chain.joint[j].parent;
     if (parent >= 0 && parent != j - 1 && slot[parent] < 0) slot[parent] = slots++;
+    leader[j] = 0;
+    while (chain.joint[leader[j]].v_index != chain.joint[j].v_index) ++leader[j];
   }
   for (int j = 0; j < chain.joints; ++j) {
     begin[j] = items;
@@ -69,7 +101,35 @@ SUPPLE_FN constexpr TreePlan make_plan(const Chain<T>& chain, int tasks, const T
     }
   }
   begin[chain.joints] = items;
-  return {slots, slot, begin, item};
+  return {slots, slot, leader, begin, item};
+}
+
+// Calls constraint(k, sign) for each constraint on joint j: the follower's speed less the leader's
+// is zero. `first` is the number of multipliers before those of the followers.
+template <class T, class Constraint>
+SUPPLE_INLINE void each_constraint(const Chain<T>& chain, const TreePlan& plan, int first, int j,
+                                   Constraint&& constraint) {
+  if (!chain.mimics) return;
+  for (int i = j, k = first + followers(chain, j); i < chain.joints; ++i) {
+    const bool follows = plan.leader[i] != i;
+    if (follows && i == j) constraint(k, 1);
+    if (follows && i != j && plan.leader[i] == j) constraint(k, -1);
+    k += follows ? 1 : 0;
+  }
+}
+// Whether joint j moves as an earlier one with the same coordinate.
+template <class T>
+SUPPLE_INLINE bool is_follower(const Chain<T>& chain, const TreePlan& plan, int j) {
+  return chain.mimics && plan.leader[j] != j;
+}
+// Number of joints that share the coordinate of joint j.
+template <class T>
+SUPPLE_FN constexpr int sharing(const Chain<T>& chain, int j) {
+  int count = 0;
+  for (int i = 0; i < chain.joints; ++i) {
+    count += chain.joint[i].v_index == chain.joint[j].v_index ? 1 : 0;
+  }
+  return count;
 }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -98,8 +158,8 @@ struct TreeWork {
   Spatial<L>* vector;      // (slots,): wrenches, then twists
   Spatial<L>* wrench;      // (tasks,): Σ r (e - r·V) over the rows r of each frame
   L *e, *stiff, *pull;     // (rows,), (n,) k, (n,) p
-  L *x, *change;           // (n,)
-  L N[6], lost[most_multipliers];
+  L *x, *change;           // (n,), and (joints,) or (n,) if that is more
+  L N[most_multipliers * (most_multipliers + 1) / 2], lost[most_multipliers];
   L left;          // the squared length of the rest of e, without postures
   Vec3<L> origin;  // of twists
 };
@@ -107,7 +167,7 @@ struct TreeWork {
 // Number of lanes of memory of a `TreeWork`, without its own.
 SUPPLE_FN constexpr int tree_scratch(int joints, int slots, int tasks, int rows, int n) {
   return joints * (12 + 7 + most_multipliers) + slots * (27 + 6 * most_multipliers) + 6 * tasks +
-         rows + 4 * n;
+         rows + 3 * n + (joints > n ? joints : n);
 }
 
 template <class L>
@@ -124,14 +184,13 @@ SUPPLE_FN TreeWork<L> tree_work(int joints, int slots, int tasks, int rows, int 
   work.vector = reinterpret_cast<Spatial<L>*>(take(6 * slots));
   work.wrench = reinterpret_cast<Spatial<L>*>(take(6 * tasks));
   work.e = take(rows);
-  work.stiff = take(n), work.pull = take(n), work.x = take(n), work.change = take(n);
+  work.stiff = take(n), work.pull = take(n), work.x = take(n),
+  work.change = take(joints > n ? joints : n);
   return work;
 }
 
 // ---- spatial vectors: [v; w], or a force and its moment ----------------------------------------
 
-// Unrolls loops over the joints on a GPU, where the robot is known to the compiler.
-#define SUPPLE_TREE SUPPLE_UNROLL
 #define SUPPLE_EACH(i, count) SUPPLE_UNROLL SUPPLE_UNROLL_HOST for (int i = 0; i < (count); ++i)
 
 template <class L>

@@ -87,21 +87,37 @@ SUPPLE_FN mask_t<L> limit_tree(const Servo<T>& servo, T lambda2, const L* low, c
   if (all(inside)) return kept;
   for (int j = 0; j < n; ++j) active_set[j] = L(1), work.pull[j] = L(0);
   for (int i = 0; i < servo.rows; ++i) work.e[i] = L(0);
-  tree.factor(active_set);  // with all joints fixed, U·S and s² are squares of columns of J
+  tree.factor(active_set);
   L square(0);
   for (int j = 0; j < n; ++j) {
     column[j] = work.stiff[j] - L(lambda2);
     square = square + column[j];
   }
-  const int K = multipliers(servo.tasks, servo.task);
-  for (int j = 0; j < servo.chain.joints; ++j) {
+  // with all joints fixed, products of U or s with screws are products of columns of J
+  const Chain<T>& chain = servo.chain;
+  const auto screw = [&](int j) { return joint_screw(chain.joint[j], work.pose[j], work.origin); };
+  const int points = multipliers(servo.tasks, servo.task);
+  for (int j = 0; j < chain.joints; ++j) {
     const JointFactor<L>& factor = work.factor[j];
-    const Spatial<L> S = joint_screw(servo.chain.joint[j], work.pose[j], work.origin);
-    L size(0);
-    for (int i = 0; i < 6; ++i) size = fma(factor.U[i], S.v[i], size);
-    for (int k = 0; k < K; ++k) size = fma(factor.s[k], factor.s[k], size);
-    L& own = column[servo.chain.joint[j].v_index];
-    own = own + size, square = square + size;
+    const int v = chain.joint[j].v_index;
+    const auto product = [&](int i) {
+      const Spatial<L> S = screw(i);
+      L sum(0);
+      for (int c = 0; c < 6; ++c) sum = fma(factor.U[c], S.v[c], sum);
+      return sum;
+    };
+    L size = product(j);
+    for (int k = 0; k < points; ++k) size = fma(factor.s[k], factor.s[k], size);
+    for (int i = chain.joint[j].parent; chain.mimics && i >= 0; i = chain.joint[i].parent) {
+      if (chain.joint[i].v_index == v) size = fma(L(2), product(i), size);
+    }
+    for (int i = 0; chain.mimics && i < j; ++i) {
+      if (chain.joint[i].v_index != v) continue;
+      for (int k = 0; k < points; ++k) {
+        size = fma(L(2) * factor.s[k], work.factor[i].s[k], size);
+      }
+    }
+    column[v] = column[v] + size, square = square + size;
   }
   L before(lambda2);
   const auto damp = [&](const L& damping) {

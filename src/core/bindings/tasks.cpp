@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <set>
 
 namespace supple {
 
@@ -87,6 +88,12 @@ PyTasks::PyTasks(const PyChain& chain, const std::vector<TaskSpec>& tasks)
   }
 }
 
+int PyTasks::followers() const {
+  const Chain<double> chain = this->chain<double>();
+  std::set<int> led;
+  for (int j = 0; j < chain.joints; ++j) led.insert(chain.joint[j].v_index);
+  return chain.joints - int(led.size());
+}
 Ints PyTasks::target_sizes() const {
   Ints sizes;
   for (const Task<double>& task : f64_.view()) sizes.push_back(target_size(task));
@@ -230,7 +237,8 @@ void bind_tasks(nb::module_& m) {
       .def_prop_ro("rows", &PyTasks::rows, "Number of rows of J.")
       .def_prop_ro("targets", &PyTasks::targets, "Number of values in all targets.")
       .def_prop_ro("velocities", &PyTasks::velocities, "Number of values in all velocities.")
-      .def_prop_ro("mimics", &PyTasks::mimics, "Whether a coordinate moves several joints.")
+      .def_prop_ro("followers", &PyTasks::followers,
+                   "Number of joints that share a coordinate with an earlier one.")
       .def_prop_ro("target_sizes", &PyTasks::target_sizes, "Number of values in each target.")
       .def_prop_ro("velocity_sizes", &PyTasks::velocity_sizes, "Number of values in each velocity.")
       .def("linearize", &PyTasks::linearize, "q"_a, "targets"_a, "threads"_a,

@@ -33,7 +33,7 @@ class PyTasks {
   int rows() const { return rows_; }
   int targets() const { return targets_; }
   int velocities() const { return velocities_; }
-  bool mimics() const { return chain<double>().mimics; }
+  int followers() const;
   Ints target_sizes() const;
   Ints velocity_sizes() const;
 

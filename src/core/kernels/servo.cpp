@@ -128,12 +128,12 @@ struct TreeRobots {
     const Servo<double>& servo = *request.servo;
     const int n = chain.nv, items = attachments(servo.tasks, servo.task);
     Arena<L> arena(static_cast<L*>(memory));
-    int *const slot = arena.template take_as<int>(chain.joints), *const begin =
-                                                                     arena.template take_as<int>(
-                                                                         chain.joints + 1);
+    int *const slot = arena.template take_as<int>(chain.joints),
+               *const leader = arena.template take_as<int>(chain.joints),
+               *const begin = arena.template take_as<int>(chain.joints + 1);
     Attachment* const item = arena.template take_as<Attachment>(items);
-    plan = {chain.joints, slot, begin, item};
-    if (memory) plan = make_plan(chain, servo.tasks, servo.task, slot, begin, item);
+    plan = {chain.joints, slot, leader, begin, item};
+    if (memory) plan = make_plan(chain, servo.tasks, servo.task, slot, leader, begin, item);
     // (each joint may have a slot, if the plan is not yet known)
     L* const own = arena.take(tree_scratch(chain.joints, chain.joints, servo.tasks, servo.rows, n));
     work = tree_work(chain.joints, plan.slots, servo.tasks, servo.rows, n, own);
@@ -155,7 +155,7 @@ mask_t<L> block(const Chain<T>& chain, const TreeRequest& request, std::ptrdiff_
   if (request.before) load(n, lanes, request.before + first * n, space.qd);
   mask_t<L> valid = within_bounds(chain, space.q, space.qd);
   if (!all(valid)) return valid;
-  const int K = multipliers(servo.tasks, servo.task);
+  const int K = multipliers(servo);
   const TreeFunctions<L, double, int> tree{servo, space.plan, K, space.work};
   valid = tree_velocity(servo, request.lambda2, space.q, space.qd, space.target, space.low,
                         space.high, space.work, space.active_set, space.rest, tree);

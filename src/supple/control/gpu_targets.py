@@ -92,6 +92,7 @@ def text_of(
         f"struct Places {{\n  static constexpr int offset[] = {{{offset}}};\n"
         f"  static constexpr int place[] = {{{place}}};\n}};\n"
     )
+    options += f"#define SUPPLE_MULTIPLIERS {prepared.multipliers}\n"
     return options + source("whole_body.cu", given + prepared.kernel.constants())
 
 

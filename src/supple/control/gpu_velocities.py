@@ -15,7 +15,6 @@ from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
-from supple.kinematics.configuration import refuse_balls
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _THREADS = 128  # the same as `threads` in velocity.cu
@@ -62,23 +61,24 @@ class GpuVelocityIk:
         out: Any,
         threads: int,
     ) -> NDArray[Any]:
-        """Return q̇ (..., n) for arrays in host memory, after waiting for the GPU."""
+        """Return q̇ (..., nv) for arrays in host memory, after waiting for the GPU."""
         for row in np.flatnonzero(~_finite(q, velocity, qd))[:1]:
             raise_not_finite(q, velocity, qd, int(row))
+        shape = (*q.shape[:-1], self.velocity.layout.robot.nv)
         if out is None:
-            out = np.empty_like(q)
+            out = np.empty(shape, q.dtype)
         elif not (
             isinstance(out, np.ndarray)
-            and (out.shape, out.dtype) == (q.shape, q.dtype)
+            and (out.shape, out.dtype) == (shape, q.dtype)
             and out.flags.carray
         ):
-            raise_unusable_out(out, q.shape, q.dtype)
+            raise_unusable_out(out, shape, q.dtype)
         if not q.size:
             return out  # type: ignore[no-any-return]
         gpu, stream = self.device, self.device.stream()
         gpu.use()
         arrays = [one for one in (q, velocity, qd) if one is not None]
-        memory = [gpu.allocate(one.nbytes, stream) for one in (*arrays, q)]
+        memory = [gpu.allocate(one.nbytes, stream) for one in (*arrays, out)]
         for one, to in zip(arrays, memory, strict=False):
             gpu.upload(to.pointer, one, stream)
         at = [one.pointer for one in memory]
@@ -88,19 +88,19 @@ class GpuVelocityIk:
         return out  # type: ignore[no-any-return]
 
     def resolve_on_device(self, q: Any, velocity: Any, qd: Any, out: Any, stream: Any) -> Any:
-        """Return q̇ (..., n) for arrays in the GPU's memory, asynchronously on a stream."""
+        """Return q̇ (..., nv) for arrays in the GPU's memory, asynchronously on a stream."""
         gpu, prepared = self.device, self.velocity
-        n, kinds = prepared.layout.robot.dof, (np.float32, np.float64)
+        robot, kinds = prepared.layout.robot, (np.float32, np.float64)
         gpu.use()
         if not prepared.brakes:
             qd = None
         on = stream_of(stream, (q, velocity, qd, out))
         at = seen(q, on, "q", dtypes=kinds)
         lead, count = at.shape[:-1], int(np.prod(at.shape[:-1]))
-        if at.shape[-1:] != (n,) or at.device != gpu.number or count > _MAX_COUNT:
+        if at.shape[-1:] != (robot.nq,) or at.device != gpu.number or count > _MAX_COUNT:
             raise InputError(
-                f"q must be up to {_MAX_COUNT} configurations (..., {n}) on cuda:{gpu.number}; "
-                f"given: {at.shape} on cuda:{at.device}"
+                f"q must be up to {_MAX_COUNT} configurations (..., {robot.nq}) on "
+                f"cuda:{gpu.number}; given: {at.shape} on cuda:{at.device}"
             )
 
         def like(given: Any, name: str, *tail: int) -> DeviceArrayView:
@@ -113,18 +113,19 @@ class GpuVelocityIk:
             return one
 
         asked = like(velocity, "velocity", *prepared.tasks, 6)
-        before = None if qd is None else like(qd, "qd", n)
-        result = None if out is None else like(out, "out", n)
+        before = None if qd is None else like(qd, "qd", robot.nv)
+        result = None if out is None else like(out, "out", robot.nv)
         memory = None
         if result is None:
-            memory = gpu.allocate(at.dtype.itemsize * n * count, on)
+            memory = gpu.allocate(at.dtype.itemsize * robot.nv * count, on)
         to = memory.pointer if memory is not None else result.pointer  # type: ignore[union-attr]
         speed = before.pointer if before is not None else 0
         self.launch(at.dtype, at.pointer, asked.pointer, speed, to, count, on)
         if memory is None:
             return out
-        strides = tuple(int(np.prod(at.shape[i + 1 :])) for i in range(len(at.shape)))
-        return GpuArray(at.shape, at.dtype, strides, to, memory)
+        shape = (*lead, robot.nv)
+        strides = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+        return GpuArray(shape, at.dtype, strides, to, memory)
 
     def launch(
         self,
@@ -153,6 +154,5 @@ def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:
 @lru_cache(maxsize=32)
 def on_device(velocity: VelocityIk, device: str) -> GpuVelocityIk:
     """Return a step prepared for a GPU; results are cached."""
-    refuse_balls(velocity.layout.robot, "a GPU")
     number, info = device_named(device)
     return GpuVelocityIk(velocity, number, info.architecture)

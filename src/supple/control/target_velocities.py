@@ -30,7 +30,7 @@ from supple.tasks.inputs import per_task, task_name
 from supple.tasks.layout import CompiledTasks, compile_selected
 
 Array = NDArray[np.floating[Any]]
-_MOST_ROWS_OF_POINTS = 3  # the same as `most_multipliers` in servo/tree_rows.hpp
+_MOST_MULTIPLIERS = 24  # the same as `most_multipliers` in servo/tree_rows.hpp
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,14 @@ class TargetVelocityIk:
         single: Whether a task was given, not a sequence of tasks.
         brakes: Whether the result depends on the previous joint speeds.
         kernel: The compiled form.
+        multipliers: Number of multipliers of the elimination (`servo/tree_rows.hpp`).
     """
 
     layout: CompiledTasks
     single: bool
     brakes: bool
     kernel: _core.Velocity
+    multipliers: int
 
     def numbers(self, q: Any, target: Any, qd: Any) -> tuple[Array, Array, Array | None]:
         """Return q (..., nq), targets (..., k) and qd (..., nv), broadcast, in float64."""
@@ -152,12 +154,7 @@ def _prepared(
         raise InputError(
             f"targets need the step DLS with Constant damping; given: {short_repr(step)}"
         )
-    _check_tasks(layout)
-    if layout.kernel.mimics:
-        raise InputError(
-            "targets need a robot whose joints move one by one; given: "
-            f"{robot.name} with screws or joints that mimic others"
-        )
+    multipliers = _checked_tasks(layout)
     bounds = Limits.none(robot) if limits is None else limits_for(limits, robot)
     if bounds.mode != "exact" or np.isfinite(bounds.max_norm):
         raise InputError(
@@ -180,15 +177,20 @@ def _prepared(
             gain=number(default if gain is None else gain, "gain", least=0),
             task_gains=task_gains(layout.tasks),
         ),
+        multipliers=multipliers,
     )
 
 
 _cached = lru_cache(maxsize=64)(_prepared)
 
 
-def _check_tasks(layout: CompiledTasks) -> None:
-    """Raise an error for a task that steps toward targets do not support."""
-    points = 0
+def _checked_tasks(layout: CompiledTasks) -> int:
+    """Return the number of multipliers.
+
+    Raises:
+        InputError: Steps toward targets do not support a task or the robot.
+    """
+    points, followers = 0, layout.kernel.followers
     for task in layout.tasks:
         rows = task.on(layout.robot)
         for what, has in (
@@ -205,7 +207,9 @@ def _check_tasks(layout: CompiledTasks) -> None:
         points += len(rows.picked) if rows.points else 0
     if layout.open:
         raise InputError("targets need tasks of the kernel; given: a task evaluated in Python")
-    if points > _MOST_ROWS_OF_POINTS:
+    if points + followers > _MOST_MULTIPLIERS:
         raise InputError(
-            f"targets need at most {_MOST_ROWS_OF_POINTS} rows of centers of mass; given: {points}"
+            f"targets need at most {_MOST_MULTIPLIERS} rows of centers of mass, screws and joints "
+            f"that mimic others; given: {points} rows and {followers} joints"
         )
+    return points + followers

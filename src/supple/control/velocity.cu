@@ -5,6 +5,7 @@
 //
 // Compiled at run time for one robot, its tasks, a step and limits: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp) and the type `Real`.
+#include "device_rows.hpp"
 #include "supple/servo/velocity.hpp"
 //
 #include "given.hpp"
@@ -13,7 +14,7 @@ namespace supple {
 namespace {
 
 using Constants = RobotConstants<Real>;
-constexpr int nq = Constants::servo.chain.nq, n = Constants::servo.chain.nv;
+constexpr int n = Constants::servo.chain.nv, nq = n + Constants::servo.chain.balls;
 constexpr int m = Constants::servo.rows;
 constexpr int twists = 6 * Constants::servo.tasks;
 constexpr int threads = 128;  // number of threads in a block
@@ -47,17 +48,15 @@ struct Request {
 };
 
 struct Robot {
-  Real q[nq], qd[n], twist[twists], dq[n];
+  Real q[n], qd[n], twist[twists], dq[n];
   bool valid;  // whether all input is finite
 };
 
 __device__ __forceinline__ Robot read(const Request& request, long long row) {
   Robot robot;
-  robot.valid = true;
-  for (int j = 0; j < nq; ++j) {
-    robot.q[j] = request.q[row * nq + j];
-    robot.valid = robot.valid && finite(robot.q[j]);
-  }
+  Real q[nq];
+  read_row<nq>(request.q, row, q);
+  robot.valid = to_kernel(Constants::servo.chain, q, robot.q);
   for (int j = 0; j < n; ++j) {
     robot.qd[j] = brakes(Constants::servo) ? request.qd[row * n + j] : Real(0);
     robot.valid = robot.valid && finite(robot.qd[j]);

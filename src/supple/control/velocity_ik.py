@@ -18,6 +18,7 @@ from supple.control.status_array import StatusArray
 from supple.control.wrapped import gives_up
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.configuration import to_kernel
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.motion.limits import Limits, limits_spec
@@ -81,9 +82,9 @@ class VelocityIk:
     def numbers(
         self, q: Any, velocity: Any, qd: Any
     ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """Return q (..., n), velocities (..., 6 k) and qd (..., n), broadcast and of one type."""
-        n, tail = self.layout.robot.dof, (*self.tasks, 6)
-        at, asked = coordinates(q, n, "q"), coordinates(velocity, 6, "velocity")
+        """Return q (..., nq), velocities (..., 6 k) and qd (..., nv), broadcast and of one type."""
+        robot, tail = self.layout.robot, (*self.tasks, 6)
+        at, asked = coordinates(q, robot.nq, "q"), coordinates(velocity, 6, "velocity")
         if asked.shape[len(asked.shape) - len(tail) :] != tail:
             expected = ", ".join(map(str, tail))
             of_tasks = f" for {task_names(self.layout.tasks)}" if self.tasks else ""
@@ -91,7 +92,7 @@ class VelocityIk:
         asked = asked.reshape(*asked.shape[: asked.ndim - len(tail)], math.prod(tail))
         each = {"q": at, "velocity": asked}
         if qd is not None and self.brakes:
-            each["qd"] = coordinates(qd, n, "qd")
+            each["qd"] = coordinates(qd, robot.nv, "qd")
         try:
             lead = np.broadcast_shapes(*(one.shape[:-1] for one in each.values()))
         except (ValueError, RuntimeError):  # RuntimeError: more axes than NumPy broadcasts
@@ -108,7 +109,7 @@ class VelocityIk:
     def resolve(
         self, q: FloatArray, velocity: FloatArray, qd: FloatArray | None, out: Any, threads: int
     ) -> FloatArray:
-        """Return q̇ (..., n), computed on the CPU."""
+        """Return q̇ (..., nv), computed on the CPU."""
         speeds, bad = self.kernel.follow(q, velocity, qd, out, threads)
         if bad >= 0:
             raise_not_finite(q, velocity, qd, bad)
@@ -122,8 +123,8 @@ class VelocityIk:
         qd: FloatArray,
         threads: int,
     ) -> Velocities:
-        """Return q̇ (..., n) with its damping, its active limits and its status."""
-        lead, n = q.shape[:-1], q.shape[-1]
+        """Return q̇ (..., nv) with its damping, its active limits and its status."""
+        lead, n = qd.shape[:-1], qd.shape[-1]
         flat: list[Any] = [
             np.zeros((math.prod(lead), n)) if one is None else one.reshape(-1, one.shape[-1])
             for one in (q, velocity, qd, before)
@@ -133,7 +134,8 @@ class VelocityIk:
         e = self.layout.kernel.command(at, asked, threads)[0]
         free, lambda2 = run_batch(self.step, Linearization(J, e), threads)
         at, speeds, previous, free = (
-            one.astype(np.float64) for one in (at, speeds, previous, free)
+            one.astype(np.float64)
+            for one in (to_kernel(self.layout.robot, at), speeds, previous, free)
         )
         low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, previous, self.dt))
         # Bounds the rounding errors in the kernel's type, including those of (limit - q)/dt.
@@ -179,11 +181,11 @@ class GeneralVelocityIk(VelocityIk):
     def numbers(  # noqa: D102
         self, q: Any, velocity: Any, qd: Any
     ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        n = self.layout.robot.dof
-        at = coordinates(q, n, "q").astype(np.float64)
+        robot = self.layout.robot
+        at = coordinates(q, robot.nq, "q").astype(np.float64)
         tasks = self.layout.tasks
         asked = self.layout.velocities(per_task(velocity, not self.tasks, tasks, "velocity"))
-        before = coordinates(qd, n, "qd").astype(np.float64) if self.brakes else at
+        before = coordinates(qd, robot.nv, "qd").astype(np.float64) if self.brakes else at
         try:
             lead = np.broadcast_shapes(*(one.shape[:-1] for one in (at, asked, before)))
         except (ValueError, RuntimeError):  # RuntimeError: more axes than NumPy broadcasts
@@ -202,13 +204,14 @@ class GeneralVelocityIk(VelocityIk):
     def resolve(  # noqa: D102
         self, q: FloatArray, velocity: FloatArray, qd: FloatArray | None, out: Any, threads: int
     ) -> FloatArray:
-        (m, n), lead = (len(self.layout.rows), q.shape[-1]), q.shape[:-1]
-        at = np.asarray(q.reshape(-1, n), np.float64)
+        robot, m, lead = self.layout.robot, len(self.layout.rows), q.shape[:-1]
+        n, at = robot.nv, np.asarray(q.reshape(-1, robot.nq), np.float64)
         J = self.layout.jacobian(at)
         e = self.layout.kernel.command(at, velocity.reshape(len(at), -1), threads)[0]
         free, lambda2 = run_batch(self.step, Linearization(J, e), threads)
-        before = np.zeros_like(at) if qd is None else np.asarray(qd.reshape(-1, n), np.float64)
-        low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, before, self.dt))
+        before = np.zeros((len(at), n)) if qd is None else np.asarray(qd.reshape(-1, n), np.float64)
+        there = to_kernel(robot, at)
+        low, high = (end.reshape(there.shape) for end in self.limits.boxes(there, before, self.dt))
         # The two blocks of the step's least-squares problem, with the weights of rows and joints.
         rows = np.array(self.step.task_scale or (1.0,) * m)[:, None] * J
         joints = np.diag(1 / np.array(self.step.joint_scale or (1.0,) * n))

@@ -19,7 +19,7 @@ constexpr const Servo<double>& servo = Constants::servo;
 constexpr int n = servo.chain.nv, nq = n + servo.chain.balls;
 constexpr int joints = servo.chain.joints > 0 ? servo.chain.joints : 1;
 constexpr int rows = servo.rows, tasks = servo.tasks;
-constexpr int K = multipliers(tasks, servo.task);
+constexpr int K = multipliers(servo);
 constexpr int items = attachments(tasks, servo.task) > 0 ? attachments(tasks, servo.task) : 1;
 constexpr int threads = 64;  // number of threads in a block
 // Minimum number of blocks on a multiprocessor, which limits the registers of a thread. Tuned
@@ -27,14 +27,16 @@ constexpr int threads = 64;  // number of threads in a block
 constexpr int tree_blocks = 8;
 
 struct Plan {
-  int slot[joints] = {}, begin[joints + 1] = {};
+  int slot[joints] = {}, leader[joints] = {}, begin[joints + 1] = {};
   Attachment item[items] = {};
   int slots = 0;
-  constexpr Plan() { slots = make_plan(servo.chain, tasks, servo.task, slot, begin, item).slots; }
+  constexpr Plan() {
+    slots = make_plan(servo.chain, tasks, servo.task, slot, leader, begin, item).slots;
+  }
 };
 struct Given {
   static constexpr Plan own = Plan();
-  static constexpr TreePlan plan = {own.slots, own.slot, own.begin, own.item};
+  static constexpr TreePlan plan = {own.slots, own.slot, own.leader, own.begin, own.item};
 };
 constexpr int slots = Given::own.slots;
 constexpr int target_values = sizeof(Places::place) / sizeof(int);

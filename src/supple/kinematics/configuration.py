@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError
 from supple.kinematics.rotation_vectors import right_jacobian_inverse
 
 if TYPE_CHECKING:
@@ -299,20 +298,6 @@ def _parts(robot: Robot | Coordinates) -> Iterator[tuple[slice, slice, bool]]:
         yield slice(at, at + 4), slice(by, by + 3), True
         at, by = at + 4, by + 3
     yield slice(at, robot.nq), slice(by, robot.nv), False
-
-
-def refuse_balls(robot: Robot, what: str) -> None:
-    """Raise an error for a robot with ball or floating joints, which a function does not support.
-
-    Raises:
-        InputError: The robot has such a joint; the message names the first one.
-    """
-    if robot.nq != robot.nv:
-        name = robot.joint_names[robot._balls[0]].rpartition("/")[0]
-        raise InputError(
-            f"{what} does not support joints with a quaternion; given: {robot.name} with the joint "
-            f"{name!r} (robot.freeze({name!r}) fixes it)"
-        )
 
 
 # ---- quaternions (..., 4), scalar first ----------------------------------------------------------
