@@ -11,6 +11,7 @@ from sizes import nightly
 from supple.collision import Box
 from supple.motion.linearization import Array
 from supple.retargeting import HumanMotion, Humanoid, PointMapping, Retargeter, walking
+from supple.retargeting.terrain import Terrain
 
 SEEDS = range(nightly(20, 2))
 AHEAD = 0.04  # of an ankle to the middle of its foot [m]
@@ -78,3 +79,11 @@ def test_a_stream_on_boxes_equals_the_whole_motion() -> None:
     made = [stream.push(motion[k : k + 7]) for k in range(0, len(motion), 7)]
     made.append(stream.finish())
     np.testing.assert_array_equal(np.concatenate(made), whole.q)
+
+
+def test_a_wall_is_never_the_surface_at_an_edge() -> None:
+    terrain = Terrain.of(sp.World({"box": Box([0.4, 0.4, 0.2], [0, 0, 0.1])}))
+    for away in (-1e-3, -1e-9, 0.0, 1e-9, 1e-3):
+        heights, normals = terrain.surfaces(np.array([0.2 + away, 0.0, 0.0]))
+        assert heights[-1] == pytest.approx(0.2) or heights[-1] == -np.inf
+        assert heights[-1] == -np.inf or normals[-1][2] == 1.0

@@ -61,9 +61,12 @@ class Terrain:
             level = np.zeros((*at.shape[:-1], 3))
             level[..., :2] = at[..., :2] - T[:2, 3]
             start, way = level @ R, R[2]  # of the vertical line, in the axes of the box
-            steep = np.where(np.abs(way) < _VERTICAL, _VERTICAL, np.abs(way))
+            wall = np.abs(way) < _VERTICAL  # its line never leaves, or never enters
             side = np.where(way < 0, -1.0, 1.0)
-            leave, enter = (half - side * start) / steep, (-half - side * start) / steep
+            steep = np.where(wall, 1.0, np.abs(way))
+            beside = np.where(np.abs(start) <= half, np.inf, -np.inf)
+            leave = np.where(wall, beside, (half - side * start) / steep)
+            enter = np.where(wall, -beside, (-half - side * start) / steep)
             axis = leave.argmin(axis=-1)
             top = leave.min(axis=-1)
             heights.append(np.where(top > enter.max(axis=-1), top + T[2, 3], -np.inf))
