@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import supple as sp
 from humanoids import drawn_humanoid, humanoid
 from sizes import nightly
 from supple.motion.linearization import Array
-from supple.retargeting import HumanMotion, PointMapping, retarget, walking
+from supple.retargeting import HumanMotion, PointMapping, walking
 from supple.retargeting.contacts import is_still
 from supple.retargeting.points import words_of
 
@@ -35,7 +36,7 @@ def walk(seed: int) -> HumanMotion:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_feet_neither_sink_nor_slide(seed: int) -> None:
     # Legs of five or six joints, slow ones, ankles that hardly turn, soles of boxes or capsules.
-    found = retarget(drawn_humanoid(seed), walk(seed))
+    found = sp.retarget(drawn_humanoid(seed), walk(seed))
     assert found.penetration.max() < 2e-4
     assert found.slide.max() < 2e-4
     for k, points in enumerate(found.soles):
@@ -45,7 +46,7 @@ def test_feet_neither_sink_nor_slide(seed: int) -> None:
 
 def test_legs_of_five_joints_stand_below_the_hips() -> None:
     for seed in (0, 3, 6):
-        found = retarget(drawn_humanoid(seed), walking(1.0, seed=seed))
+        found = sp.retarget(drawn_humanoid(seed), walking(1.0, seed=seed))
         body = found.humanoid
         assert not body.turns_feet
         for k, leg in enumerate(body.legs):
