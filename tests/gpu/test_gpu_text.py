@@ -29,7 +29,7 @@ HEAD = """
 #define __forceinline__ inline
 #define __noinline__
 #define __launch_bounds__(...)
-static struct { unsigned x; } gridDim, blockIdx, threadIdx;
+static struct { unsigned x; } gridDim, blockDim, blockIdx, threadIdx;
 static void __syncthreads() {}
 static int atomicAdd(int* counter, int more) { return (*counter += more) - more; }
 """
