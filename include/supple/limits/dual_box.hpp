@@ -121,9 +121,9 @@ SUPPLE_INLINE void add_square(int n, const L& factor, const L* column, L* table)
 // that are `open`. The tableau is the inverse of H on entry. Returns the lanes that need more than
 // `most_rounds` rounds.
 template <class L>
-SUPPLE_FN mask_t<L> dual_active_set(int n, const L* low, const L* high, const L* x0,
-                                    const mask_t<L>& open, L* active_set, L* table,
-                                    int most_rounds) {
+SUPPLE_NOINLINE_DEVICE mask_t<L> dual_active_set(int n, const L* low, const L* high, const L* x0,
+                                                 const mask_t<L>& open, L* active_set, L* table,
+                                                 int most_rounds) {
   using T = scalar_t<L>;
   const int padded = tile * tiles(n);
   // `value` is x - x0 of free entries, and the force on the others.

@@ -97,12 +97,20 @@ __device__ __forceinline__ bool read(const Request& request, int row, Robot& rob
   return read_targets(request, row, robot.target) && valid;
 }
 
-// The functions of the tree: each is compiled only once.
+// The functions of the tree: each is compiled only once. Inlined where they are called, they would
+// take four times as long to compile.
 __device__ __noinline__ void factor(TreeWork<double>& work, const double* fixed) {
   factor_tree(servo, Given::plan, Fixed<K>{}, work, fixed);
 }
 __device__ __noinline__ bool solve(TreeWork<double>& work, const double* fixed) {
   return solve_tree(servo, Given::plan, Fixed<K>{}, work, fixed);
+}
+__device__ __noinline__ void gradient(TreeWork<double>& work, double* to) {
+  tree_gradient(servo, Given::plan, work, to);
+}
+__device__ __noinline__ void inverse(TreeWork<double>& work, int begin, double* table,
+                                     double* scratch) {
+  tree_inverse(servo, Given::plan, Fixed<K>{}, work, begin, table, scratch);
 }
 struct Tree {
   // All robots that come here need several rounds, or wait for those of their warp.
@@ -112,9 +120,9 @@ struct Tree {
 
   __device__ void factor(const double* fixed) const { supple::factor(work, fixed); }
   __device__ bool solve(const double* fixed) const { return supple::solve(work, fixed); }
-  __device__ void gradient(double* to) const { tree_gradient(servo, Given::plan, work, to); }
+  __device__ void gradient(double* to) const { supple::gradient(work, to); }
   __device__ void inverse(int begin, double* table, double* scratch) const {
-    tree_inverse(servo, Given::plan, Fixed<K>{}, work, begin, table, scratch);
+    supple::inverse(work, begin, table, scratch);
   }
 };
 
