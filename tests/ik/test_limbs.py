@@ -101,3 +101,26 @@ def test_a_single_call_has_the_fields_of_one_in_python() -> None:
             assert fast.moved == pytest.approx(slow.moved)
     with pytest.raises(sp.errors.InputError, match="finite"):
         solver(target, np.full(robot.nq, np.nan))
+
+
+@pytest.mark.parametrize("base", ["floating", "planar"])
+def test_errors_of_limbs_are_in_the_order_of_the_tasks(base: str) -> None:
+    """Also out of reach, where they tell which task is missed."""
+    robot, solver = on(base), sp.Solver(on(base), tasks=[*TASKS, sp.PostureTask()])
+    q = robot.random(3, seed=5)
+    targets = targets_of(robot, q)
+    targets[1] = targets[1] + [0.0, 0.0, 3.0]
+    aims = [*targets, np.broadcast_to(robot.neutral(), q.shape)]
+    each = [solver([aim[k] for aim in aims]) for k in range(len(q))]
+    batch = solver.batch(aims)
+    for errors, at in [
+        (np.array([one.position_errors for one in each]), each),
+        (batch.position_errors, batch),
+    ]:
+        made = batch.q if at is batch else np.array([one.q for one in each])
+        for k, (task, target) in enumerate(zip(TASKS, targets, strict=True)):
+            place = target[..., :3, 3] if task in FEET else target
+            away = np.linalg.norm(robot.fk(made, task.frame)[:, :3, 3] - place, axis=1)
+            np.testing.assert_allclose(errors[:, k], away, atol=1e-9)
+    assert (batch.position_errors[:, 1] > 0.5).all()
+    assert all(len(one.reasons) > 0 for one in each)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from supple._arrays.checks import library_of, like
 from supple.control.status_array import StatusArray
 from supple.errors import InputError, short_repr
+from supple.ik.limbs import kernel_order
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
@@ -123,11 +124,11 @@ class ClosedSearch:
         return numbers
 
     def _own(self, numbers: Array) -> Array:
-        """Return the targets of the caller's tasks (..., k), those of postures last."""
+        """Return the targets of the caller's tasks (..., k), in the order of `kernel_order`."""
         assert self.inner._problem is not None
         problem = self.inner._problem
-        parts = problem.layout._split(numbers)
-        own = [part for part, i in zip(parts, problem.order, strict=True) if i < len(self.tasks)]
+        part_of = dict(zip(problem.order, problem.layout._split(numbers), strict=True))
+        own = [part_of[i] for i in kernel_order(self.robot, self.tasks)]
         return np.ascontiguousarray(np.concatenate(own, axis=-1))
 
     def _settled(
@@ -151,7 +152,7 @@ class ClosedSearch:
         lost = np.flatnonzero(known)[~closed]
         made[lost] = self.robot.neutral()
         own = self._own(numbers)
-        each = solution_errors(self.tree, self.tasks, made[known], own[known])
+        each = solution_errors(self.robot, self.tasks, made[known], own[known])
         errors[known] = each.max(axis=-2, initial=0.0)
         within = np.asarray((errors <= self._tolerances).all(axis=1))
         status[met & ~within] = SolveStatus.NOT_CONVERGED

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,10 +44,25 @@ class Limbs:
     axis: Array | None
 
 
+@lru_cache(maxsize=64)
+def kernel_order(robot: Robot, tasks: tuple[Task, ...]) -> tuple[int, ...]:
+    """Return the indices of tasks in the order of the kernel: limb after limb, postures last."""
+    met = [i for i, task in enumerate(tasks) if not task.is_preference]
+    limbs = limbs_of(robot, [tasks[i] for i in met])
+    if limbs is not None:
+        met = [met[k] for members in limbs.tasks for k in members]
+    return (*met, *(i for i, task in enumerate(tasks) if task.is_preference))
+
+
 def limbs_of(robot: Robot, tasks: Sequence[Task]) -> Limbs | None:
-    """Return the limbs of a robot on a moving base; None if there are not several."""
+    """Return the limbs of a robot on a moving base.
+
+    None if there are not several, or if the robot has loops, which may connect them.
+    """
+    if len(tasks) < 2 or robot.loops:
+        return None
     base, last = _base_of(robot)
-    if len(tasks) < 2 or not base:
+    if not base:
         return None
     groups = groups_of([moving_joints(robot, task) - base.keys() for task in tasks])
     if len(groups) < 2:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from supple.ik.limbs import kernel_order
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked
 from supple.kinematics import Robot
@@ -47,7 +48,7 @@ def _reasons(robot: Robot, tasks: tuple[Task, ...], q: Array, targets: Array) ->
     A task whose own error the free joints could still reduce is held back by tasks whose errors
     grow in that direction; otherwise the limits of joints, or a singularity, prevent it.
     """
-    order = sorted(range(len(tasks)), key=lambda i: tasks[i].is_preference)
+    order = kernel_order(robot, tuple(tasks))
     layout = compile_tasks(robot, tuple(tasks[i] for i in order))
     J, e = (np.asarray(x, np.float64) for x in layout._rows(q, targets))
     if robot.loops or robot.couplings:  # displacements that keep the loops closed

@@ -19,7 +19,7 @@ from supple._core import Measure, TargetKind, TargetSpec
 from supple.damping import DampingRule, ErrorNorm
 from supple.damping.rule import KernelRule
 from supple.errors import InputError, short_repr
-from supple.ik.limbs import Limbs, limbs_of, others
+from supple.ik.limbs import Limbs, kernel_order, limbs_of, others
 from supple.ik.seeds import (
     SeedTable,
     joint_ranges,
@@ -216,9 +216,7 @@ def _compiled(
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
     limbs = limbs_of(robot, [tasks[i] for i in met])
-    if limbs is not None:
-        met = [met[k] for members in limbs.tasks for k in members]
-    moved = met + [i for i in range(len(tasks)) if i not in met]
+    moved = kernel_order(robot, tasks)
     layout = compile_tasks(robot, tuple(tasks[i] for i in moved))
     rows = [task.on(robot) for task in layout.tasks]
     if any(one.axes == SPATIAL for one in rows):
@@ -301,7 +299,7 @@ def _compiled(
         _place_base(kernel, limbs, limbs.axis, layout, reached.mean(axis=0))
     return CompiledProblem(
         layout,
-        tuple(moved),
+        moved,
         primary,
         tuple(posture_index),
         rule,

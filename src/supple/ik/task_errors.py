@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._arrays.checks import FloatArray
-from supple.ik.limbs import groups_of, moving_joints
+from supple.ik.limbs import groups_of, kernel_order, moving_joints
 from supple.ik.problem import moving_joints_and_rows
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
@@ -92,12 +92,12 @@ def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Arra
         robot: The robot.
         tasks: The tasks, in the caller's order.
         q: Configurations (..., n).
-        targets: Targets (..., k) in the kernel's layout, where those of postures come last.
+        targets: Targets (..., k) in the kernel's layout, in the order of `kernel_order`.
 
     A posture is a preference and has no error. The errors of a target that is not finite are
     infinite.
     """
-    order = sorted(range(len(tasks)), key=lambda i: tasks[i].is_preference)
+    order = kernel_order(robot, tuple(tasks))
     layout = compile_tasks(robot, tuple(tasks[i] for i in order))
     lead = q.shape[:-1]
     flat = np.ascontiguousarray(q.reshape(-1, robot.nq))
