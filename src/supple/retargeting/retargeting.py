@@ -310,7 +310,7 @@ class Retargeter:
         firm = np.broadcast_to(0.9 * stands, (_SOME, 2))
         for _ in range(_SETTLING // _SOME):
             before, q = loop.run(targets, firm)[-2:]
-            if np.abs(q - before).max() < _SETTLED:
+            if np.abs(robot.difference(before, q)).max() < _SETTLED:
                 break
         return q
 
