@@ -137,6 +137,7 @@ lint: $(VENV)/lint-tools
 
 types: $(INSTALLED) $(VENV)/lint-tools $(VENV)/test-tools
 	cd $(VENV) && bin/python -m mypy --config-file ../pyproject.toml -p supple
+	$(BIN)/python -m pytest -q tests/ik/test_types.py
 
 headers: $(VENV)/lint-tools
 	$(BIN)/python tools/check_headers.py
