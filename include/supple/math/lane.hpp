@@ -50,6 +50,11 @@
 #define SUPPLE_NOINLINE __attribute__((noinline))
 #endif
 #define SUPPLE_RESTRICT __restrict__
+// Largest number of multipliers of whole bodies (servo/tree_rows.hpp); source for one robot sets
+// its own.
+#ifndef SUPPLE_MULTIPLIERS
+#define SUPPLE_MULTIPLIERS 24
+#endif
 // Unrolls a short loop of constant length on a CPU. A GPU's compiler does so by itself.
 #if defined(__CUDACC__)
 #define SUPPLE_UNROLL_HOST

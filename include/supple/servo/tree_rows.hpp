@@ -15,11 +15,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // Largest number of multipliers: of rows of centers of mass, and of joints that share a coordinate
 // with another. On a GPU it is that of the robot.
-#ifndef SUPPLE_MULTIPLIERS
-inline constexpr int most_multipliers = 24;
-#else
 inline constexpr int most_multipliers = SUPPLE_MULTIPLIERS > 0 ? SUPPLE_MULTIPLIERS : 1;
-#endif
 
 // ---- what is attached to each joint ------------------------------------------------------------
 

@@ -55,10 +55,12 @@ struct TreeFunctions {
   M K;
   TreeWork<L>& work;
 
-  void factor(const L* fixed) const { factor_tree(servo, plan, K, work, fixed); }
-  mask_t<L> solve(const L* fixed) const { return solve_tree(servo, plan, K, work, fixed); }
-  void gradient(L* to) const { tree_gradient(servo, plan, work, to); }
-  void inverse(int begin, L* table, L* scratch) const {
+  SUPPLE_INLINE void factor(const L* fixed) const { factor_tree(servo, plan, K, work, fixed); }
+  SUPPLE_INLINE mask_t<L> solve(const L* fixed) const {
+    return solve_tree(servo, plan, K, work, fixed);
+  }
+  SUPPLE_INLINE void gradient(L* to) const { tree_gradient(servo, plan, work, to); }
+  SUPPLE_INLINE void inverse(int begin, L* table, L* scratch) const {
     tree_inverse(servo, plan, K, work, begin, table, scratch);
   }
 };
