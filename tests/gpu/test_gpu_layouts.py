@@ -87,8 +87,8 @@ CONSTANTS = [
     (
         target_velocities,
         "_MOST_MULTIPLIERS",
-        "most_multipliers",
-        "../../include/supple/servo/tree_rows.hpp",
+        "SUPPLE_MULTIPLIERS",
+        "../../include/supple/math/lane.hpp",
     ),
     (arguments, "LARGEST", "max_input", "../../include/supple/ik/restarts.hpp"),
     (problem, "_MAX_TASKS", "max_tasks", "../core/bindings/ik_solver.hpp"),
@@ -99,8 +99,9 @@ CONSTANTS = [
 
 
 def constant_of(name: str, text: str) -> float:
-    """Return the value of a constant in C++ source."""
+    """Return the value of a constant or a macro in C++ source."""
     found = re.search(rf"\bconstexpr [\w:]+ (?:[^;]*, )?{name} = ([^,;]+)[,;]", text)
+    found = found or re.search(rf"^#define {name} (.+)$", text, re.M)
     assert found is not None, name
     number = found[1].partition("?")[2].partition(":")[0] or found[1]  # the value for double
     factors = re.sub(r"\bT\(|\)|(?<=\d)f\b", "", number).split("*")

@@ -30,7 +30,7 @@ from supple.tasks.inputs import per_task, task_name
 from supple.tasks.layout import CompiledTasks, compile_selected
 
 Array = NDArray[np.floating[Any]]
-_MOST_MULTIPLIERS = 24  # the same as `most_multipliers` in servo/tree_rows.hpp
+_MOST_MULTIPLIERS = 24  # the same as SUPPLE_MULTIPLIERS in math/lane.hpp
 
 
 @dataclass(frozen=True, eq=False)

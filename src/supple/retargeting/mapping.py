@@ -96,7 +96,7 @@ class Rest(NamedTuple):
     Attributes:
         height: Height of the ankle above the ground [m].
         slope: Angle of the way from ankle to toe below the horizontal [rad].
-        reach: How far the toe is ahead of the ankle [m].
+        reach: Distance of the toe ahead of the ankle [m].
     """
 
     height: float
