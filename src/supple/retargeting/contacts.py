@@ -79,37 +79,42 @@ class Stance:
         """The length of a leg [m]."""
         return sum(self.humanoid.length(self.humanoid.legs[0]))
 
-    def anchor(self, foot: int, pose: Array) -> Array:
-        """Return the standing pose (4, 4) of a foot next to a pose: flat, its sole on a surface.
+    def anchors(self, foot: int, poses: Array) -> Array:
+        """Return the standing poses (k, 4, 4) of a foot next to poses: flat, on a surface.
 
         Without a surface near it the sole keeps its height. A foot in a wall stands in front of it.
         """
-        made = self._level(foot, pose)
-        away = self.terrain.way_out(self._points(foot, made[None]), np.zeros(1))[0]
-        if not away.any():
-            return made
-        made[:3, 3] += away
-        return self._level(foot, made)
+        made = self._level(foot, poses)
+        away = self.terrain.way_out(made, self._points[foot], np.zeros(len(made)))
+        inside = away.any(axis=1)
+        made[inside, :3, 3] += away[inside]
+        made[inside] = self._level(foot, made[inside])
+        return made
 
-    def _level(self, foot: int, pose: Array) -> Array:
-        """Return a pose (4, 4) of a foot turned flat, and raised or lowered to a surface."""
+    def _level(self, foot: int, poses: Array) -> Array:
+        """Return poses (k, 4, 4) of a foot turned flat, and raised or lowered to a surface."""
         own, sole = self._axes[foot], self.humanoid.soles[foot]
-        points = sole @ pose[:3, :3].T + pose[:3, 3]
-        center = points.mean(axis=0)
-        heights, normals = self.terrain.surfaces(np.concatenate([center[None], points]))
+        points = sole @ poses[:, :3, :3].swapaxes(1, 2) + poses[:, None, :3, 3]
+        points = np.concatenate([points.mean(axis=1, keepdims=True), points], axis=1)
+        heights, normals = self.terrain.surfaces(points)
         # The highest surface near the sole, also if only a part of the foot is on it.
-        close = np.where(np.abs(heights - center[2]) < SNAP * self.length, heights, -np.inf)
-        which = np.unravel_index(int(close.argmax()), close.shape)
-        on = bool(np.isfinite(close[which]))
-        n = normals[which] if on else np.array([0.0, 0.0, 1.0])
-        ahead = pose[:3, :3] @ own[:, 0]
+        close = np.abs(heights - points[:, 0, 2, None]) < SNAP * self.length
+        ranked = np.where(close, heights, -np.inf).swapaxes(0, 1)
+        ranked = ranked.reshape(len(poses), len(heights) * points.shape[1])
+        at = np.arange(len(poses))
+        which, point = np.unravel_index(ranked.argmax(axis=1), (len(heights), points.shape[1]))
+        height = ranked.max(axis=1)
+        on = np.isfinite(height)
+        n = np.where(on[:, None], normals[which, at, point], [0.0, 0.0, 1.0])
+        ahead = poses[:, :3, :3] @ own[:, 0]
         R = frames_of(cross(n, ahead), n) @ own.T
-        made = np.eye(4)
-        made[:3, :3], made[:3, 3] = R, pose[:3, 3]
-        if on:
-            lowest = ((R @ sole.T).T @ n).min()
-            surface = np.concatenate([[center, *points][which[1]][:2], [heights[which]]])
-            made[2, 3] += (n @ (surface - pose[:3, 3]) - lowest) / n[2]
+        made = poses.copy()
+        made[:, :3, :3] = R
+        lowest = ((sole @ R.swapaxes(1, 2)) * n[:, None]).sum(axis=-1).min(axis=1)
+        surface = np.where(on[:, None], points[at, point], 0.0)
+        surface[:, 2] = np.where(on, height, 0.0)
+        rise = (((surface - poses[:, :3, 3]) * n).sum(axis=1) - lowest) / n[:, 2]
+        made[:, 2, 3] += np.where(on, rise, 0.0)
         return made
 
     def clear(self, foot: int, poses: Array, free: Array) -> Array:
@@ -121,15 +126,18 @@ class Stance:
             free: Share of the full distance at each pose (k,): 0 for a standing foot, 1 in
                 mid-swing.
         """
-        some = free > 0
-        distance = CLEAR * self.length * free[some]
-        moved = poses.copy()
+        made = poses.copy()
+        rest = np.flatnonzero(free > 0)
         for _ in range(ROUNDS):
-            points = self._points(foot, moved[some])
-            away = self.terrain.way_out(points, distance)
-            away[:, 2] += self.terrain.rise(points + away[:, None], distance)
-            moved[some, :3, 3] += away
-        return moved
+            distance = CLEAR * self.length * free[rest]
+            moved = made[rest]
+            away = self.terrain.way_out(moved, self._points[foot], distance)
+            moved[:, :3, 3] += away
+            rise = self.terrain.rise(moved, self.humanoid.soles[foot], distance)
+            moved[:, 2, 3] += rise
+            made[rest] = moved
+            rest = rest[(rise > 0) | away.any(axis=1)]
+        return made
 
     @cached_property
     def _axes(self) -> tuple[Array, ...]:
@@ -139,17 +147,12 @@ class Stance:
         return tuple(at.T @ frames_of(at @ y, z) for at in turned)
 
     @cached_property
-    def _soles(self) -> tuple[Array, ...]:
+    def _points(self) -> tuple[Array, ...]:
         """Points of each sole, and those midway between two of them (n, 3) [m]."""
         return tuple(
             (0.5 * (sole[:, None] + sole))[np.triu_indices(len(sole))]
             for sole in self.humanoid.soles
         )
-
-    def _points(self, foot: int, poses: Array) -> Array:
-        """Return the points of a sole at poses (k, 4, 4) of the foot: (k, n, 3) [m]."""
-        turned = poses[:, :3, :3] @ self._soles[foot].T
-        return np.asarray(turned.swapaxes(1, 2) + poses[:, None, :3, 3])
 
 
 def blended(poses: Array, anchors: tuple[Array, Array], shares: tuple[Array, Array]) -> Array:

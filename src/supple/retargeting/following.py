@@ -10,7 +10,6 @@ import numpy as np
 from supple import _core
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array
-from supple.retargeting.humanoid import lowest_of
 from supple.retargeting.mapping import Mapping
 
 POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
@@ -68,7 +67,10 @@ class Following:
             rotation=[follow.rotation for follow in mapping.follows],
             gain=[share] * len(frames),
             foot=[feet.index(frame) if frame in feet else -1 for frame in frames],
-            soles=[[*humanoid.at[foot][2, :3], *lowest_of(robot, foot).ravel()] for foot in feet],
+            soles=[
+                [*humanoid.at[foot][2, :3], *balls.ravel()]
+                for foot, balls in zip(feet, humanoid.lowest, strict=True)
+            ],
             rest=robot.neutral(),
             posture=posture.tolist(),
             dt=dt,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -121,6 +121,11 @@ class Humanoid:
             soles=(sole_of(moving, legs[0].end), sole_of(moving, legs[1].end)),
             at={name: np.asarray(moving.fk(q, name), dtype=np.float64) for name in names},
         )
+
+    @cached_property
+    def lowest(self) -> tuple[Array, Array]:
+        """Balls (k, 4) of each foot that can be its lowest ones: centers and radii [m]."""
+        return lowest_of(self.robot, self.legs[0].end), lowest_of(self.robot, self.legs[1].end)
 
     @property
     def turns_feet(self) -> bool:

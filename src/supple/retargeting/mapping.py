@@ -208,10 +208,11 @@ class PointMapping:
 
     def targets(self, motion: HumanMotion) -> Array:
         """Return the pose of each frame that follows, at each frame of a motion (T, k, 4, 4)."""
-        body, p = self.humanoid, motion.positions
-        made = np.zeros((len(p), len(self.follows), 4, 4))
+        body, used = self.humanoid, list(self.points.values())
+        made = np.zeros((len(motion), len(self.follows), 4, 4))
         made[:, :, 3, 3] = 1.0
-        own = {key: p[:, k] for key, k in self.points.items()}
+        # One array for each point: calls on columns of all points take longer.
+        own = dict(zip(self.points, motion.positions.swapaxes(0, 1)[used], strict=True))
         pair = {key: (own[f"left_{key}"], own[f"right_{key}"]) for key in ("hip", "shoulder")}
         hips, shoulders = (0.5 * (pair[key][0] + pair[key][1]) for key in ("hip", "shoulder"))
         ankles = [own[f"{side}_ankle"] for side in SIDES]

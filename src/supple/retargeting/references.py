@@ -38,8 +38,6 @@ def between(poses: Array, stands: Mask, feet: list[int], parts: int) -> Array:
         feet: Indices of the feet among the poses.
         parts: Number of steps per frame.
     """
-    if parts == 1:
-        return poses[1:-1]
     slope = 0.5 * (poses[2:] - poses[:-2])
     for k, foot in enumerate(feet):
         slope[stands[1:-1, k], foot] = 0.0

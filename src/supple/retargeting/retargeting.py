@@ -181,7 +181,7 @@ class Retargeter:
                 "the hips, shoulders or feet of a frame have no direction: points coincide; "
                 f"given: frame {self._first + len(self._poses) + k}"
             )
-        self._poses = np.concatenate([self._poses, poses])
+        self._poses = _joined(self._poses, poses)
         points = self.mapping.feet(motion)
         self._points = points if self._points is None else np.concatenate([self._points, points])
         if motion.contacts is not None:
@@ -235,9 +235,9 @@ class Retargeter:
             rest = self.terrain.height(inner.mean(axis=2))
             heights = (low - rest) / self.mapping.scale
             before = self._raw[-1] if len(self._raw) else np.zeros(2, dtype=bool)
-            R = self._poses[index[1:-1]][:, self._feet, :3, :3]
+            down = self._poses[index[1:-1, None], self._feet, 2, :3]
             up = [self.humanoid.at[leg.end][2, :3] for leg in self.humanoid.legs]
-            tilts = np.arccos(np.clip(np.einsum("tkj,kj->tk", R[:, :, 2], up), -1, 1))
+            tilts = np.arccos(np.clip((down * up).sum(axis=-1), -1, 1))
             fresh = is_still(own, self.fps, heights, tilts, before)
             self._raw = np.concatenate([self._raw, fresh])
         margin = self._shortest + self._gap - 2
@@ -260,7 +260,7 @@ class Retargeter:
             plan[:, column], firm[:, k] = steps.targets(
                 self._flags[:, k], self._poses[:, column], self._first, self._planned, end
             )
-        self._plan = np.concatenate([self._plan, plan])
+        self._plan = _joined(self._plan, plan)
         self._stands = np.concatenate([self._stands, self._flags[a:b]])
         self._firm = np.concatenate([self._firm, firm])
         self._planned = end
@@ -286,9 +286,11 @@ class Retargeter:
         """Return targets of all steps from frame `begin` to frame `end`, and how feet are held."""
         a = begin - self._first
         count = end - begin
-        index = np.clip(np.arange(a - 1, a + count + 2), 0, len(self._plan) - 1)
-        targets = between(self._plan[index], self._stands[index], self._feet, self._parts)
-        firm = self._firm[index[1:-1]]
+        firm = self._firm[a : a + count + 1]
+        targets = self._plan[a : a + count + 1]
+        if self._parts > 1:
+            index = np.clip(np.arange(a - 1, a + count + 2), 0, len(self._plan) - 1)
+            targets = between(self._plan[index], self._stands[index], self._feet, self._parts)
         s = np.arange(1, self._parts + 1)[:, None] / self._parts
         fine = firm[:-1, None] * (1 - s) + firm[1:, None] * s
         # A foot is held from the first frame of its stance on, not before it is there.
@@ -329,3 +331,8 @@ class Retargeter:
         if self._given is not None:
             self._given = self._given[drop:]
         self._first = first
+
+
+def _joined(before: Array, after: Array) -> Array:
+    """Return arrays one after the other; a single one is not copied."""
+    return np.concatenate([before, after]) if len(before) else after

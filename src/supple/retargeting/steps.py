@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.motion.linearization import Array
 from supple.retargeting.contacts import Mask, Stance, blended
@@ -41,8 +42,7 @@ class Steps:
         was = flags[begin - 1 - first] if begin > 0 else False
         before = np.concatenate([[was], now[:-1]])
         starts = begin + np.flatnonzero(now & ~before)
-        for s in starts[starts < end + self.blend]:
-            self._anchor(int(s), now[s - begin :], poses[s - first :])
+        self._anchor(starts[starts < end + self.blend], flags, poses, first)
         k = np.arange(begin, end)
         stands = now[: end - begin]
         last = np.full(len(k), self._start)
@@ -56,26 +56,32 @@ class Steps:
         length = np.minimum(self.blend, coming - ended)
         shares = [smooth(1 - (k - ended) / length), smooth(1 - (coming - k) / length)]
         own = poses[begin - first : end - first]
+        shares = [
+            np.where(stands, alone, share) for alone, share in zip((1.0, 0.0), shares, strict=True)
+        ]
         pairs = [own.copy(), own.copy()]
         for s, anchor in self._anchors.items():
             pairs[0][last == s] = anchor
             pairs[1][coming == s] = anchor
-        pairs[0][last < 0] = own[last < 0]
-        shares = [
-            np.where(stands, alone, share) for alone, share in zip((1.0, 0.0), shares, strict=True)
-        ]
-        made = blended(own, (pairs[0], pairs[1]), (shares[0], shares[1]))
-        cleared = self.stance.clear(self.foot, made, 1 - shares[0] - shares[1])
-        made = np.where(stands[:, None, None], pairs[0], cleared)
+        made = np.where(stands[:, None, None], pairs[0], own)
+        near = np.flatnonzero(~stands & (shares[0] + shares[1] > 0))
+        made[near] = blended(
+            own[near], (pairs[0][near], pairs[1][near]), (shares[0][near], shares[1][near])
+        )
+        made = self.stance.clear(self.foot, made, 1 - shares[0] - shares[1])
         self._start, self._end = int(last[-1]), int(ended[-1])
         self._anchors = {s: a for s, a in self._anchors.items() if s >= self._start}
         return np.asarray(made), np.maximum(shares[0], shares[1])
 
-    def _anchor(self, start: int, flags: Mask, poses: Array) -> None:
-        """Store the standing pose of the stance that begins at a frame."""
-        if start in self._anchors:
-            return
-        stands = flags[: self.mean + 1]
-        count = len(stands) if stands.all() else int(np.argmin(stands))
-        mean = poses[:count].mean(axis=0)
-        self._anchors[start] = self.stance.anchor(self.foot, mean)
+    def _anchor(self, starts: NDArray[np.intp], flags: Mask, poses: Array, first: int) -> None:
+        """Store the standing poses of the stances that begin at frames."""
+        means = {}
+        for s in map(int, starts):
+            if s in self._anchors:
+                continue
+            stands = flags[s - first : s - first + self.mean + 1]
+            count = len(stands) if stands.all() else int(np.argmin(stands))
+            means[s] = poses[s - first : s - first + count].mean(axis=0)
+        if means:
+            found = self.stance.anchors(self.foot, np.stack(list(means.values())))
+            self._anchors.update(zip(means, found, strict=True))

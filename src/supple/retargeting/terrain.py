@@ -50,38 +50,19 @@ class Terrain:
 
         The height is -inf where a surface does not extend to. Normals are (s, ..., 3).
         """
-        heights = list(self._of_planes(at))
-        normals = [
-            np.broadcast_to(T[:3, 2], (*at.shape[:-1], 3))
-            for T in self.planes
-            if T[2, 2] >= _VERTICAL
-        ]
-        for T, half in self.boxes:
-            R = T[:3, :3]
-            level = np.zeros((*at.shape[:-1], 3))
-            level[..., :2] = at[..., :2] - T[:2, 3]
-            start, way = level @ R, R[2]  # of the vertical line, in the axes of the box
-            wall = np.abs(way) < _VERTICAL  # its line never leaves, or never enters
-            side = np.where(way < 0, -1.0, 1.0)
-            steep = np.where(wall, 1.0, np.abs(way))
-            beside = np.where(np.abs(start) <= half, np.inf, -np.inf)
-            leave = np.where(wall, beside, (half - side * start) / steep)
-            enter = np.where(wall, -beside, (-half - side * start) / steep)
-            axis = leave.argmin(axis=-1)
-            top = leave.min(axis=-1)
-            heights.append(np.where(top > enter.max(axis=-1), top + T[2, 3], -np.inf))
-            normals.append(side[axis][..., None] * R.T[axis])
-        return np.stack(heights), np.stack(normals)
-
-    def _of_planes(self, at: Array) -> Array:
-        """Return the heights (p, ...) of all planes that are not walls, at points (..., 2 or 3)."""
-        return np.stack(
-            [
-                T[2, 3] - (at[..., :2] - T[:2, 3]) @ T[:2, 2] / T[2, 2]
-                for T in self.planes
-                if T[2, 2] >= _VERTICAL
-            ]
-        )
+        flat = [T for T in self.planes if T[2, 2] >= _VERTICAL]
+        every = at[..., :2].reshape(-1, 2)
+        shape = (len(flat) + len(self.boxes), len(every))
+        heights, normals = np.full(shape, -np.inf), np.zeros((*shape, 3))
+        for k, T in enumerate(flat):
+            heights[k] = T[2, 3] - (every - T[:2, 3]) @ (T[:2, 2] / T[2, 2])
+            normals[k] = T[:3, 2]
+        for k, (T, half) in enumerate(self.boxes, len(flat)):
+            level = every - T[:2, 3]
+            near = (level**2).sum(axis=-1) <= half @ half * (1 + _VERTICAL)
+            heights[k, near], normals[k, near] = _top(T, half, level[near])
+        count = len(heights)
+        return heights.reshape(count, *at.shape[:-1]), normals.reshape(count, *at.shape[:-1], 3)
 
     def height(self, at: Array) -> Array:
         """Return the height (...) of the highest surface at or below points (..., 3) [m].
@@ -96,17 +77,25 @@ class Terrain:
             )
         )
 
-    def rise(self, points: Array, clear: Array) -> Array:
+    def rise(self, poses: Array, points: Array, clear: Array) -> Array:
         """Return how far bodies must rise to be clear of the planes (k,) [m].
 
         Args:
-            points: Points of each body (k, n, 3) [m].
+            poses: Poses of the body (k, 4, 4).
+            points: Points of the body (n, 3), in its frame [m].
             clear: Least height of each body above the planes (k,) [m].
         """
-        above = points[..., 2] - self._of_planes(points).max(axis=0)
-        return np.asarray(np.maximum(0.0, clear - above.min(axis=1, initial=np.inf)))
+        made = np.zeros(len(poses))
+        for T in self.planes:
+            n = T[:3, 2]
+            if n[2] < _VERTICAL:
+                continue
+            up = (poses[:, :3, :3] * n[:, None]).sum(axis=1).T  # in the axes of the body
+            above = _along(points, up).min(axis=0) + ((poses[:, :3, 3] - T[:3, 3]) * n).sum(axis=1)
+            made = np.maximum(made, clear - above / n[2])
+        return made
 
-    def way_out(self, points: Array, margin: Array) -> Array:
+    def way_out(self, poses: Array, points: Array, margin: Array) -> Array:
         """Return displacements (k, 3) that take bodies out of the boxes [m].
 
         A body leaves a box through the face to which the way is shortest. Where ways to other faces
@@ -114,30 +103,63 @@ class Terrain:
         it passes the edge at a distance and does not jump from one way to the other.
 
         Args:
-            points: Points of each body (k, n, 3) [m].
+            poses: Poses of the body (k, 4, 4).
+            points: Points of the body (n, 3), in its frame [m].
             margin: Distance to the upper faces and the sides (k,) [m].
         """
-        made = np.zeros((3, len(points)))
-        if not (len(points) and self.boxes):
-            return made.T
-        every = np.ascontiguousarray(points.T)  # (3, n, k): loops are over bodies
-        middle = every.mean(axis=1)
-        reach = np.sqrt(((every - middle[:, None]) ** 2).sum(axis=0).max(axis=0)) + margin
+        made = np.zeros((len(poses), 3))
+        if not (len(poses) and self.boxes):
+            return made
+        center = points.mean(axis=0)
+        around = points - center
+        size = np.abs(around).max(axis=0)[:, None]
+        middle = poses[:, :3, :3] @ center + poses[:, :3, 3]
+        reach = np.sqrt((around**2).sum(axis=1).max()) + margin
         for T, half in self.boxes:
-            R, at = T[:3, :3], T[:3, 3:]
-            away = np.abs(R.T @ (middle + made - at)) - half[:, None]
-            near = np.flatnonzero((away < reach).all(axis=0))
+            R = T[:3, :3]
+            # In the axes of the box, (3, k), (3, 3, k) and (3, n, k): loops are over bodies.
+            moved = _along(R.T, (middle + made - T[:3, 3]).T)
+            near = np.flatnonzero((np.abs(moved) < half[:, None] + reach).all(axis=0))
+            turned = np.moveaxis(R.T @ poses[near, :3, :3], 0, -1)
+            room = half[:, None] + margin[near]
+            extent = (np.abs(turned) * size).sum(axis=1)
+            close = (np.abs(moved[:, near]) < room + extent).all(axis=0)
+            near, turned, room = near[close], turned[..., close], room[:, close]
             if not len(near):
                 continue
-            moved = every[..., near] + (made[:, near] - at)[:, None]
-            own = (R.T @ moved.reshape(3, -1)).reshape(moved.shape)
+            own = np.stack([_along(around, each) for each in turned]) + moved[:, None, near]
+            inside = (np.abs(own) < room[:, None]).all(axis=0)
+            ways = [np.where(inside, side * own, -np.inf).max(axis=1) + room for side in (-1, 1)]
             normals = np.concatenate([R.T, -R.T])
             exits = normals[:, 2] > _DOWN
-            room = half[:, None, None] + margin[near]
-            ways = np.concatenate([room - own, room + own])
-            inside = (ways > 0).all(axis=0)
-            way = np.where(inside, ways, 0.0).max(axis=1)[exits]
+            way = np.maximum(np.concatenate(ways), 0.0)[exits]
             least = way.min(axis=0)
             share = np.clip((LONGER - way / np.maximum(least, TINY)) / (LONGER - 1), 0, 1)
-            made[:, near] += normals[exits].T @ (share * way)
-        return made.T
+            made[near] += _along(normals[exits].T, share * way).T
+        return made
+
+
+def _along(rows: Array, columns: Array) -> Array:
+    """Return the products of rows (n, m) with columns (m, k), each rounded as alone."""
+    return np.asarray(sum(rows[:, j, None] * columns[j] for j in range(len(columns))))
+
+
+def _top(T: Array, half: Array, level: Array) -> tuple[Array, Array]:
+    """Return heights (k,) and normals (k, 3) of a box's upper side; -inf beside it.
+
+    Args:
+        T: Pose of the box (4, 4).
+        half: Half of its edges (3,) [m].
+        level: Points (k, 2) from its center [m].
+    """
+    R = T[:3, :3]
+    start, way = _along(R[:2].T, level.T).T, R[2]  # of the vertical line, in the axes of the box
+    wall = np.abs(way) < _VERTICAL  # its line never leaves, or never enters
+    side = np.where(way < 0, -1.0, 1.0)
+    steep = np.where(wall, 1.0, np.abs(way))
+    beside = np.where(np.abs(start) <= half, np.inf, -np.inf)
+    leave = np.where(wall, beside, (half - side * start) / steep)
+    enter = np.where(wall, -beside, (-half - side * start) / steep)
+    axis, top = leave.argmin(axis=-1), leave.min(axis=-1)
+    heights = np.where(top > enter.max(axis=-1), top + T[2, 3], -np.inf)
+    return heights, side[axis][:, None] * R.T[axis]
