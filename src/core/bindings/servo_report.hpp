@@ -132,11 +132,11 @@ inline void subtract_performed(const Servo<double>& servo, const ServoRecord& re
   for (int i = 0; i < servo.rows; ++i) rows[i] -= dot(n, state.J + i * n, rate.data());
 }
 
-// Whether a command with the squared norm `asked` is only a rounding error of a target that is met.
-inline bool is_rounding(const Servo<double>& servo, const ServoState<double>& state, double asked) {
+// Whether a command with this squared norm is only a rounding error of a target that is met.
+inline bool is_rounding(const Servo<double>& servo, const ServoState<double>& state, double norm2) {
   const double* const J = state.J;
   const int entries = servo.rows * servo.chain.nv;
-  return asked <= square(256 * Number<double>::epsilon * servo.gain) * dot(entries, J, J);
+  return norm2 <= square(256 * Number<double>::epsilon * servo.gain) * dot(entries, J, J);
 }
 
 // Whether jerks are limited, but no acceleration.
@@ -179,10 +179,10 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
     // No joint is at a limit: a faster step could not be followed by a stop within the limits.
     found |= smooth_only(servo) ? at_jerk : at_acceleration;
   }
-  const double asked = dot(m, state.desired, state.desired);
-  if (is_rounding(servo, state, asked)) return found;
-  if (state.lost && dot(m, state.lost, state.lost) > square(noticed) * asked) found |= damped;
-  if (state.beyond > noticed * std::sqrt(asked)) found |= out_of_reach;
+  const double desired2 = dot(m, state.desired, state.desired);
+  if (is_rounding(servo, state, desired2)) return found;
+  if (state.lost && dot(m, state.lost, state.lost) > square(noticed) * desired2) found |= damped;
+  if (state.beyond > noticed * std::sqrt(desired2)) found |= out_of_reach;
   return found;
 }
 

@@ -151,12 +151,12 @@ class PyTargetSolver {
     if (outcome == Outcome::nonfinite) return {};
     if (layout_.has_balls()) layout_.from_kernel(request.q, data_of<double>(q));
     blocked = outcome == Outcome::blocked;
-    nb::object asked, seed;
+    nb::object task_targets, seed;
     if (solver_->several_tasks()) {
       const int size = solver_->targets();
       numbers[size] = bounds.position;
       numbers[size + 1] = bounds.rotation;
-      asked = bytes_of(numbers, size + 2);
+      task_targets = bytes_of(numbers, size + 2);
     }
     // Bytes are a copy of q0, which the caller may change later, and are made faster than an array.
     if (seeded) seed = bytes_of(layout_.has_balls() ? unit : request.q0, int(nq));
@@ -168,7 +168,7 @@ class PyTargetSolver {
     return solution_.make({q, PyTuple_GetItem(statuses_.ptr(), int(outcome)), position, rotation,
                            iterations, restarts, none, robot_, seeded ? nb::handle(seed) : none,
                            solver_->given_tasks,
-                           solver_->several_tasks() ? nb::handle(asked) : none, check_});
+                           solver_->several_tasks() ? nb::handle(task_targets) : none, check_});
   }
 
  private:

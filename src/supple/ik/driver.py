@@ -29,7 +29,7 @@ from supple.ik.subproblems import (
     decoupled_solver,
     moving_subproblem,
 )
-from supple.ik.task_errors import Asked
+from supple.ik.task_errors import TaskTargets
 from supple.kinematics.configuration import from_kernel, to_kernel
 from supple.motion.linearization import Array
 
@@ -74,7 +74,7 @@ class Driver:
             robot=self.problem.layout.robot,
             q0=self._q0(seed),
             tasks=self.problem.kernel.given_tasks,
-            _asked=self._asked(target),
+            _task_targets=self._task_targets(target),
             _targets=(),
             _check=self.options.check,
         )
@@ -86,7 +86,7 @@ class Driver:
         if found[1][0, 0] == SolveStatus.NONFINITE_INPUT:
             raise_nonfinite(target, seed)
         robot, tasks = self.problem.layout.robot, self.problem.kernel.given_tasks
-        asked = self._asked(target)
+        given = self._task_targets(target)
         x, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
         iterations, starts = effort.tolist()
@@ -101,7 +101,7 @@ class Driver:
             robot=robot,
             _q0=None if q0 is None else q0.tobytes(),
             tasks=tasks,
-            _asked=None if asked is None else asked.tobytes(),
+            _task_targets=None if given is None else given.tobytes(),
             _check=options.check,
         )
         if not options.explain:
@@ -129,7 +129,7 @@ class Driver:
             robot=self.problem.layout.robot,
             q0=self._q0(q0),
             tasks=self.problem.kernel.given_tasks,
-            _asked=self._asked(targets),
+            _task_targets=self._task_targets(targets),
             _check=options.check,
         )
 
@@ -147,11 +147,11 @@ class Driver:
         q = self._configurations(x)
         return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts
 
-    def _asked(self, targets: Array) -> Asked | None:
-        """Return what is needed to compute the errors of each task later, if there are several."""
+    def _task_targets(self, targets: Array) -> TaskTargets | None:
+        """Return the targets and tolerances, if there are several tasks with errors of their own."""
         if len(self.problem.layout.tasks) == 1:
             return None
-        return Asked(targets, self.options.tolerances[:2])
+        return TaskTargets(targets, self.options.tolerances[:2])
 
     def _best_by_chunks(self, targets: Array, seeds: Array | None) -> RawSolutions:
         """Return the best solutions of targets (B, k), computed in chunks to bound memory."""

@@ -29,7 +29,7 @@ from supple.ik.seeds import seed_range
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
-from supple.ik.task_errors import Asked, largest_errors
+from supple.ik.task_errors import TaskTargets, largest_errors
 from supple.kinematics.configuration import integrate
 from supple.motion.linearization import Array, Linearization
 from supple.redundancy.priority import Augmented, Priority
@@ -102,7 +102,11 @@ class StepSearch:
         parts = (part.reshape((*lead, *part.shape[1:])) for part in found._parts())
         layout = self.layout
         return Solutions(
-            *parts, robot=layout.robot, q0=seeds, tasks=layout.tasks, _asked=self._asked(targets)
+            *parts,
+            robot=layout.robot,
+            q0=seeds,
+            tasks=layout.tasks,
+            _task_targets=self._task_targets(targets),
         )
 
     def solve_single(self, target: Array, seed: Array | None) -> Solution:
@@ -112,10 +116,10 @@ class StepSearch:
             raise_nonfinite(target, seed)
         return found[0]
 
-    def _asked(self, targets: Array) -> Asked | None:
-        """Return what is needed to compute the errors of each task later, if there are several."""
+    def _task_targets(self, targets: Array) -> TaskTargets | None:
+        """Return the targets and tolerances, if there are several tasks with errors of their own."""
         several = len(self.layout.tasks) > 1
-        return Asked(targets, self.options.tolerances[:2]) if several else None
+        return TaskTargets(targets, self.options.tolerances[:2]) if several else None
 
     def _search(self, targets: Array, start: Array | None) -> Solutions:
         """Solve targets (B, k); the first start is from the seeds (B, n)."""
@@ -154,8 +158,10 @@ class StepSearch:
         position, rotation = errors[:, 0].copy(), errors[:, 1].copy()
         restarts = np.maximum(restarts, 0)
         parts = (best, named, position, rotation, iterations, restarts)
-        asked = self._asked(targets)
-        return Solutions(*parts, robot=robot, q0=start, tasks=self.layout.tasks, _asked=asked)
+        given = self._task_targets(targets)
+        return Solutions(
+            *parts, robot=robot, q0=start, tasks=self.layout.tasks, _task_targets=given
+        )
 
     def _descend(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 
 from supple.ik.limbs import kernel_order
 from supple.ik.status import SolveStatus
-from supple.ik.task_errors import Asked
+from supple.ik.task_errors import TaskTargets
 from supple.kinematics import Robot
 from supple.kinematics.configuration import to_kernel
 from supple.kinematics.unit_text import error_text
@@ -34,11 +34,11 @@ def reasons_of(solution: Solution) -> tuple[str, ...]:
         return ()
     errors = zip(solution.position_errors.tolist(), solution.rotation_errors.tolist(), strict=True)
     away = [error_text(*both) for both in errors]
-    asked, tasks = solution._asked, solution.tasks
-    if solution.robot is None or asked is None or solution.status not in _JUDGED:
+    given, tasks = solution._task_targets, solution.tasks
+    if solution.robot is None or given is None or solution.status not in _JUDGED:
         why = [solution.status.sentence] * len(tasks)
     else:
-        why = _reasons(solution.robot, tasks, np.asarray(solution.q), Asked.of(asked).targets)
+        why = _reasons(solution.robot, tasks, np.asarray(solution.q), TaskTargets.of(given).targets)
     return tuple(f"{task_name(tasks[k])} by {away[k]}: {why[k]}" for k in missed)
 
 

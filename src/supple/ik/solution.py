@@ -14,7 +14,7 @@ from supple.ik.missed import reasons_of
 from supple.ik.report import SolveReport
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import (
-    Asked,
+    TaskTargets,
     missed_norms,
     missed_tasks,
     missed_text,
@@ -57,7 +57,7 @@ class Solution:
     robot: Robot | None = field(default=None, repr=False)
     _q0: bytes | None = field(default=None, repr=False)  # as bytes, which are faster to copy
     tasks: Any = field(default=None, repr=False)
-    _asked: bytes | None = field(default=None, repr=False)  # with several tasks: `Asked` as bytes
+    _task_targets: bytes | None = field(default=None, repr=False)  # `TaskTargets` of several tasks
     _check: WorldCheck | None = field(default=None, repr=False)  # with `world`
 
     @property
@@ -94,7 +94,8 @@ class Solution:
         The norm of both errors of a task, which is met if both are within the tolerances. Computed
         when it is read.
         """
-        tolerances = None if self._asked is None else Asked.of(self._asked).tolerances
+        given = self._task_targets
+        tolerances = None if given is None else TaskTargets.of(given).tolerances
         return missed_norms(self._errors(), tolerances, self.success)
 
     @property
@@ -109,19 +110,20 @@ class Solution:
     @property
     def _missed_tasks(self) -> tuple[tuple[str, float, float], ...]:
         """The tasks that are not met with their errors, if there are several."""
-        if self._asked is None:
+        given = self._task_targets
+        if given is None:
             return ()
-        return missed_tasks(self.tasks, self._errors(), Asked.of(self._asked).tolerances)
+        return missed_tasks(self.tasks, self._errors(), TaskTargets.of(given).tolerances)
 
     def _errors(self) -> Array:
         """Return the position and rotation errors of each task (k, 2)."""
         whole = np.array([[self.position_error, self.rotation_error]])
-        if self._asked is None:
+        if self._task_targets is None:
             return whole
         if not np.isfinite(whole).all():
             return np.full((len(self.tasks), 2), np.inf)
-        asked = Asked.of(self._asked)
-        return solution_errors(robot_of(self), self.tasks, self._array, asked.targets)
+        given = TaskTargets.of(self._task_targets)
+        return solution_errors(robot_of(self), self.tasks, self._array, given.targets)
 
     @property
     def q0(self) -> Array | None:
@@ -219,7 +221,7 @@ class Solution:
 
     def __repr__(self) -> str:
         names = [each.name for each in fields(self) if each.repr]
-        names += ["position_errors", "rotation_errors"] * (self._asked is not None)
+        names += ["position_errors", "rotation_errors"] * (self._task_targets is not None)
         return f"Solution({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def __str__(self) -> str:

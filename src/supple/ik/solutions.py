@@ -18,7 +18,7 @@ from supple.ik.branches.same_branch import largest_move, on_same_branch
 from supple.ik.solution import Solution, robot_of, seed_of
 from supple.ik.solutions_text import short_text, summary
 from supple.ik.status import SolveStatus
-from supple.ik.task_errors import Asked, missed_norms, solution_errors
+from supple.ik.task_errors import TaskTargets, missed_norms, solution_errors
 from supple.ik.world_check import WorldCheck, check_of
 from supple.kinematics import Robot
 from supple.kinematics.branch import BRANCHES, branch_signs, branch_words
@@ -93,7 +93,7 @@ class Solutions:
     q0: Array | None = field(default=None, kw_only=True)
     tasks: Any = field(default=None, kw_only=True)
     frame: str | None = field(default=None, kw_only=True)
-    _asked: Asked | None = field(default=None, kw_only=True)  # with several tasks
+    _task_targets: TaskTargets | None = field(default=None, kw_only=True)  # with several tasks
     _check: WorldCheck | None = field(default=None, kw_only=True)  # with `world`
     # Axes of the targets, if each may have several solutions; their numbers of solutions (...), by
     # default all for one target; and whether these are all solutions (...), by default not.
@@ -306,16 +306,16 @@ class Solutions:
 
         As `Solution.missed`; `found[3].reasons` has the reasons in words.
         """
-        tolerances = None if self._asked is None else self._asked.tolerances
+        tolerances = None if self._task_targets is None else self._task_targets.tolerances
         return missed_norms(self._errors(), tolerances, np.asarray(self.success))
 
     def _errors(self) -> Array:
         """Return the position and rotation errors of each task (..., k, 2)."""
         self._check_host("the error of each task")
         whole = np.stack([self.position_error, self.rotation_error], axis=-1)[..., None, :]
-        if self._asked is None:
+        if self._task_targets is None:
             return whole
-        errors = solution_errors(robot_of(self), self.tasks, self.q, self._asked.targets)
+        errors = solution_errors(robot_of(self), self.tasks, self.q, self._task_targets.targets)
         return np.where(np.isfinite(whole).all(axis=-1, keepdims=True), errors, np.inf)
 
     @property
@@ -444,7 +444,7 @@ class Solutions:
         if not integers or len(each) < len(self.shape):
             return self._select(index)
         q, status, position, rotation, iterations, restarts = (x[each] for x in self._parts())
-        q0 = self._seed(each)
+        q0, given = self._seed(each), self._task_targets
         return Solution(
             q.copy(),
             status,
@@ -455,7 +455,7 @@ class Solutions:
             robot=self.robot,
             _q0=None if q0 is None else q0.tobytes(),
             tasks=self.tasks,
-            _asked=None if self._asked is None else self._asked.part(each, self.shape).tobytes(),
+            _task_targets=None if given is None else given.part(each, self.shape).tobytes(),
             _check=self._check,
         )
 
@@ -463,8 +463,8 @@ class Solutions:
         """Return a copy of the solutions that a slice, a mask or an index array selects."""
         parts: Any = (np.array(part[index]) for part in self._parts())
         named = dict(zip(_PARTS, parts, strict=True))
-        asked = None if self._asked is None else self._asked.part(index, self.shape)
-        made = replace(self, **named, sampled=np.array(self.sampled[index]), _asked=asked)
+        given = None if self._task_targets is None else self._task_targets.part(index, self.shape)
+        made = replace(self, **named, sampled=np.array(self.sampled[index]), _task_targets=given)
         if self._targets is None:
             return replace(made, q0=self._seed(index))
         count = None

@@ -47,12 +47,12 @@ def missed_tasks(found: Solutions) -> list[tuple[str, int, float, float]]:
     For each its name in words, the number of targets, and the largest position and rotation error
     among those whose errors are finite.
     """
-    if found._asked is None or found.success.all():
+    if found._task_targets is None or found.success.all():
         return []
     failed = found[~found.success]
     errors = failed._errors().reshape(-1, len(found.tasks), 2)
     errors = errors[np.isfinite(errors).all(axis=(1, 2))]
-    above = np.any(errors > found._asked.tolerances, axis=-1)
+    above = np.any(errors > found._task_targets.tolerances, axis=-1)
     return [
         (task_name(task), int(above[:, k].sum()), *errors[:, k].max(axis=0).tolist())
         for k, task in enumerate(found.tasks)

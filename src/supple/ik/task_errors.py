@@ -20,7 +20,7 @@ from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.open_task import OpenTask
 
 
-class Asked(NamedTuple):
+class TaskTargets(NamedTuple):
     """The targets and tolerances of a call with several tasks.
 
     Attributes:
@@ -31,20 +31,20 @@ class Asked(NamedTuple):
     targets: Array
     tolerances: tuple[float, float]
 
-    def part(self, index: Any, shape: tuple[int, ...]) -> Asked:
+    def part(self, index: Any, shape: tuple[int, ...]) -> TaskTargets:
         """Return those of a part of the batch, whose axes are `shape`."""
         shared = self.targets.ndim == 1 and shape
-        return self if shared else Asked(np.array(self.targets[index]), self.tolerances)
+        return self if shared else TaskTargets(np.array(self.targets[index]), self.tolerances)
 
     def tobytes(self) -> bytes:
         """Return one target and the tolerances as bytes, which are faster to copy."""
         return np.append(self.targets, self.tolerances).tobytes()
 
     @staticmethod
-    def of(data: bytes) -> Asked:
+    def of(data: bytes) -> TaskTargets:
         """Return the targets and tolerances that `tobytes` has converted."""
         *target, position, rotation = np.frombuffer(data).tolist()
-        return Asked(np.array(target), (position, rotation))
+        return TaskTargets(np.array(target), (position, rotation))
 
 
 def errors_of_tasks(
