@@ -12,8 +12,6 @@ import numpy as np
 from supple.errors import InputError, short_repr
 from supple.gpu.runtime import Memory, packages
 
-Kinds: TypeAlias = tuple[type[np.floating[Any]], ...]
-
 _CUDA = 2  # kDLCUDA, the type of device in DLPack
 
 

@@ -19,16 +19,14 @@ _LOST = 1e-3  # fraction of the duration that cells may lose
 _MOST = 9  # largest number of parts into which a cell is divided
 _GROWTH = 0.5  # largest fraction by which the number of cells grows in a round to lose less time
 
-Cells = tuple[Array, NDArray[np.intp]]
-"""Ends of the cells in u (M + 1,), and the index of the piece that contains each cell (M,)."""
-
 
 def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Array]:
     """Divide the pieces of a spline into cells.
 
     Returns:
-        The cells, and those of their ends (K,) where the path turns back. Without limits of
-        acceleration or jerk (order 1), b would be infinite there, and there are none.
+        The ends of the cells in u (M + 1,), the index of the piece that contains each cell (M,),
+        and the ends (K,) where the path turns back. Without limits of acceleration or jerk
+        (order 1), b would be infinite at these, and K is 0.
     """
     turns = turning_points(spline) if grading.order > 1 else spline.s[:0]
     inner = np.setdiff1d(turns, spline.s)

@@ -38,17 +38,6 @@ def orthonormal(R: Array) -> Array:
     return frames_of(R[..., 1], R[..., 2])
 
 
-def turn_between(start: Array, end: Array) -> Array:
-    """Return the rotation vectors (..., 3) from rotations to others less than a half turn away."""
-    D = end @ start.swapaxes(-1, -2)
-    v = 0.5 * np.stack([D[..., 2, 1], D[..., 0, 2], D[..., 1, 0]], axis=-1)
-    v -= 0.5 * np.stack([D[..., 1, 2], D[..., 2, 0], D[..., 0, 1]], axis=-1)
-    sine = np.sqrt(np.einsum("...i,...i->...", v, v))
-    cosine = 0.5 * (np.trace(D, axis1=-2, axis2=-1) - 1)
-    angle = np.arctan2(sine, cosine)
-    return np.asarray(v * np.where(sine > _TINY, angle / np.maximum(sine, _TINY), 1.0)[..., None])
-
-
 def smooth(x: Array) -> Array:
     """Return a smooth rise from 0 to 1 over [0, 1], without acceleration at the ends."""
     x = np.clip(x, 0.0, 1.0)
