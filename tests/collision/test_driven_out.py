@@ -41,7 +41,7 @@ def in_a_box(
 @pytest.mark.parametrize("seed", seeds(10))
 @pytest.mark.parametrize("name", list(ROBOTS))
 def test_no_pair_comes_closer_on_the_way_out(name: str, seed: int) -> None:
-    """Not one of several pairs, for any command; a start that cannot get out stands and says so."""
+    """No pair inside the clearance, for any command; an arm that cannot get out stops."""
     rng = np.random.default_rng([seed, 5])
     robot = ROBOTS[name]
     model, q = in_a_box(robot, rng, 0.1)

@@ -74,7 +74,7 @@ def test_obstacles_that_have_moved_are_listed() -> None:
         assert moved_obstacles(world, changed) is None
 
 
-def test_an_obstacle_within_its_speed_is_avoided() -> None:
+def test_an_obstacle_that_keeps_its_stated_speed_is_avoided() -> None:
     """The hand gives way to a ball that keeps its speed, and the clearance is kept."""
     at = UR5E.fk(START)[:3, 3] + [0, 0.4, 0]
     hand = {"tool0": LINKS["tool0"]}

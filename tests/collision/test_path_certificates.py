@@ -143,8 +143,8 @@ def test_no_place_on_a_path_is_closer_than_its_certificate(part: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(max(PATHS // 4, 4)))
-def test_a_path_that_is_clear_without_a_world_is_found_in_it(seed: int) -> None:
-    """Obstacles that are not in the way do not prevent a path, and change nothing on it."""
+def test_a_path_that_keeps_clear_of_obstacles_is_found_with_them(seed: int) -> None:
+    """If the path without obstacles keeps clear of them, a certified path is found with them."""
     case = Drawn(seed)
     rng = np.random.default_rng([seed, 32])
     alone = case.plan_path()

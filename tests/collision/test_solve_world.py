@@ -255,7 +255,7 @@ def test_solutions_by_preference_and_several_solutions_avoid_obstacles() -> None
     assert not every.complete
 
 
-def test_bad_arguments_are_refused_before_any_file_is_written() -> None:
+def test_arguments_that_need_a_world_or_contradict_it_are_refused() -> None:
     robot = arm("ur5e")
     world = sp.World({"ball": c.Sphere(0.1)}, links={"link2": [c.Sphere(0.1)]})
     T = robot.fk(robot.neutral())

@@ -35,9 +35,7 @@ def limits_of(arm: Robot, rng: np.random.Generator, jerk: bool) -> Limits:
 
 @pytest.mark.parametrize("jerk", [False, True])
 @pytest.mark.parametrize("name", ["ur5e", "panda", "puma560"])
-def test_the_motion_is_along_the_command_or_stops_along_the_one_before(
-    name: str, jerk: bool
-) -> None:
+def test_the_motion_is_along_the_present_or_the_previous_command(name: str, jerk: bool) -> None:
     """With jumping commands, J q̇ is along the command or the previous one, inside all limits."""
     rng = np.random.default_rng(len(name))
     arm = load(name)

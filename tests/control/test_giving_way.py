@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 CASES = int(os.environ.get("SUPPLE_PASSAGES", "12"))
 SEED = int(os.environ.get("SUPPLE_SEED", "6"))
 ROBOTS = ("puma560", "ur5e", "panda", "iiwa14")
-LAWS = (None, DLS(Constant(1e-6)), DLS(Constant(1e-4)))  # the default, and plain laws
+LAWS = (None, DLS(Constant(1e-6)), DLS(Constant(1e-4)))  # the default, and constant damping
 RADIAN = 0.3  # length that counts as much as a radian [m]
 NOISE = 0.02  # acceleration, relative to its limit, whose sign does not count
 NEGLIGIBLE = 5e-5  # [m]
@@ -46,11 +46,11 @@ def measured(robot: Robot, limits: Limits, dt: float, path: Array, step: object)
 
 
 @pytest.mark.parametrize("shape", ["through", "anywhere"])
-def test_no_plain_law_is_much_closer_with_less_acceleration(shape: str) -> None:
-    """The error is within 1.3 times that of each plain law that needs no more acceleration.
+def test_no_law_with_constant_damping_is_much_closer_with_less_acceleration(shape: str) -> None:
+    """The error is within 1.3 times that of each such law that needs no more acceleration.
 
-    This holds for nine of ten motions; the mean error is no larger than that of any of them, up to
-    2 %, and the chatter is at most 1.5 times that of the plain laws.
+    This holds for nine of ten motions; the mean error is no larger than that of any such law, up to
+    2 %, and the chatter is at most 1.5 times that of the best one.
     """
     found, number = [], 0
     while len(found) < 3 * CASES:

@@ -187,8 +187,8 @@ def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
     assert held_joints > nightly(300, 16)
 
 
-def test_a_switched_task_moves_at_its_share_of_the_velocity_without_it() -> None:
-    """And joint speeds do not jump: limits of acceleration hold while feet are switched."""
+def test_a_task_that_is_switched_moves_at_a_share_of_its_free_velocity() -> None:
+    """Joint speeds do not jump: limits of acceleration hold while feet are switched."""
     for seed in seeds(nightly(100, 8)):
         robot, rng = some_robot(seed)
         limits = limits_of(robot, rng)
@@ -313,7 +313,7 @@ def test_tasks_that_cannot_be_held_are_refused(held: Any, words: str) -> None:
         sp.Servo(PANDA, dt=DT, held=held)
 
 
-def test_wrong_names_of_held_tasks_list_what_there_is() -> None:
+def test_bad_arguments_of_held_tasks_are_refused() -> None:
     servo = sp.Servo(PANDA, dt=DT, held=[sp.PoseTask("panda_link5"), sp.AxisTask("panda_link5")])
     with pytest.raises(sp.errors.InputError, match="several held tasks have the frame"):
         servo.release("panda_link5")

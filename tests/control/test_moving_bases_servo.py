@@ -109,7 +109,7 @@ def test_a_search_stays_near_the_configuration_of_a_moving_base(
         np.testing.assert_allclose(robot.fk(found.q), robot.fk(near), atol=1e-5)
 
 
-def test_a_base_of_six_joints_with_limits_of_a_kilometer_is_no_special_case(
+def test_targets_are_met_on_a_base_of_six_joints_with_limits_of_a_kilometer(
     robot_files: Callable[[str, str], Path],
 ) -> None:
     path = robot_files("frax", "assets/unitree_g1/floating_g1_29dof_rev_1_0.urdf")
@@ -145,7 +145,7 @@ def test_posture_and_center_of_mass_are_tasks_of_a_humanoid_that_floats(
     np.testing.assert_allclose(robot.center_of_mass(q), center, atol=2e-3)
 
 
-def test_a_posture_names_no_orientation() -> None:
+def test_a_posture_of_one_coordinate_of_an_orientation_is_refused() -> None:
     robot = sp.load("ur5e").with_base("floating")
     with pytest.raises(sp.errors.UnknownNameError, match="base/rx"):
         sp.Servo(robot, tasks=[sp.PoseTask(), sp.PostureTask(["base/rx"])], dt=0.01)

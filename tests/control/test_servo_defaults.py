@@ -99,7 +99,7 @@ def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: floa
             assert np.linalg.norm(servo.qd) <= 2 * np.sqrt(min(6, arm.dof)) * fastest
 
 
-def test_the_default_curvature_is_of_the_frames_that_the_tasks_move() -> None:
+def test_the_default_curvature_is_that_of_the_frames_of_the_tasks() -> None:
     """Another branch of the robot, or the range of a mobile base, does not affect the curvature."""
     body = supple.load("y")
     here, all_tips = Servo(body, body.tips[0], dt=DT), damping.Curvature.for_robot(body, dt=DT)

@@ -174,7 +174,7 @@ def test_commands_in_any_form_are_read_without_a_conversion_in_python(
 def test_one_task_in_a_list_gives_the_step_of_the_task_alone(
     sequence: type, form: str, detours: list[str]
 ) -> None:
-    """Neither its tasks nor its commands are slower in a sequence of one, or give another step."""
+    """Sequences of one task and one command give the same step, without a conversion in Python."""
     spelled = FORMS[form]
     arm, q, cases = commands(3)
     for task, x, v in cases:

@@ -54,7 +54,7 @@ def test_the_gain_of_a_task_multiplies_its_error() -> None:
         np.testing.assert_allclose(e["scaled"][~ranged], expected[~ranged], rtol=1e-13, atol=1e-15)
 
 
-def test_a_slow_task_arrives_later_and_without_a_gain_never() -> None:
+def test_a_task_with_a_small_gain_arrives_late_and_with_none_never() -> None:
     robot = sp.load("panda")
     tip = robot.tips[0]
     target = robot.fk(READY, tip)[:3, 3] + [0.05, 0, 0]
@@ -73,13 +73,15 @@ def test_a_slow_task_arrives_later_and_without_a_gain_never() -> None:
 @pytest.mark.parametrize(
     "kind", [sp.PoseTask, sp.AxisTask, sp.PostureTask, sp.redundancy.CenterOfMassTask]
 )
-def test_the_gain_of_a_task_is_a_number_from_zero(kind: type, wrong: object) -> None:
+def test_gains_of_tasks_that_are_not_numbers_from_zero_are_refused(
+    kind: type, wrong: object
+) -> None:
     with pytest.raises(sp.errors.InputError, match=f"{kind.__name__}: gain"):
         kind(gain=wrong)
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_servo_tells_which_of_its_tasks_it_missed(order: int) -> None:
+def test_a_servo_reports_how_far_it_misses_each_task(order: int) -> None:
     robot = sp.load("panda")
     tip = robot.tips[0]
     tasks = [sp.PositionTask(tip, weight=10.0), sp.PostureTask(weight=0.05)]

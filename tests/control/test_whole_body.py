@@ -32,7 +32,7 @@ def test_a_step_with_a_posture_is_the_least_squares_solution() -> None:
     assert exact > nightly(300, 60) / 2
 
 
-def test_a_posture_far_away_and_moving_targets_leave_the_step_exact() -> None:
+def test_undamped_steps_with_a_distant_posture_and_moving_targets_are_exact() -> None:
     exact = 0
     for seed in seeds(nightly(100, 30)):
         robot, tasks, rng = drawn(seed)
@@ -110,7 +110,7 @@ def test_damped_least_squares_of_many_rows_needs_no_singular_values(
         np.testing.assert_allclose(servo.qd, wanted, atol=1e-9 * np.abs(wanted).max())
 
 
-def test_a_whole_configuration_is_a_posture() -> None:
+def test_the_target_of_a_posture_may_be_a_whole_configuration() -> None:
     robot, tasks, rng = drawn(3)
     q, start = robot.random(seed=rng), robot.random(seed=rng)
     near = command(tasks, targets_near(robot, start, 1e-3, rng))

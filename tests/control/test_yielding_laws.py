@@ -94,7 +94,7 @@ def test_a_target_that_jumps_to_a_nearby_pose_is_reached(name: str) -> None:
 
 @pytest.mark.parametrize("speed", [0.1, 0.4, 0.8])
 def test_a_line_exactly_through_a_wrist_singularity_is_followed(speed: float) -> None:
-    """The wrist of a UR5e passes zero at constant speed: nothing else has to happen."""
+    """The wrist of a UR5e passes zero at constant speed, which needs no large joint speed."""
     robot, dt = load("ur5e"), 0.004
     middle = np.array([0.0, -1.2, 1.8, -0.6, 0.0, 0.0])
     count = int(0.3 / speed / dt)

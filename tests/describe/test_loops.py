@@ -56,7 +56,7 @@ def test_closed_configurations_have_no_residual_in_mujoco(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_loops_survive_models_of_mujoco(text: str) -> None:
+def test_loops_survive_conversion_to_mujoco_and_back(text: str) -> None:
     robot = sp.mjcf(text)
     again = sp.Robot.from_mujoco(robot.to_mujoco())
     read = sp.Robot.from_mujoco(mujoco.MjModel.from_xml_string(text))
@@ -256,7 +256,7 @@ def test_a_coupling_of_followers_is_one_of_their_leaders() -> None:
         assert -0.5 * made(x) + 0.25 == pytest.approx(p(2 * x + 0.5))
 
 
-def test_other_formats_say_what_they_lose() -> None:
+def test_formats_without_loops_warn_that_loops_are_lost() -> None:
     robot = sp.mjcf(mechanisms.four_bar(0))
     with pytest.warns(UserWarning, match="no loops"):
         assert sp.urdf(robot.to_urdf()).is_tree

@@ -66,7 +66,7 @@ def test_quaternions_in_gpu_memory_may_have_any_length() -> None:
     np.testing.assert_allclose(J, robot.jacobian(q), rtol=0, atol=1e-12)
 
 
-def test_a_frame_that_no_joint_moves_has_its_pose_in_gpu_memory() -> None:
+def test_a_frame_that_no_joint_moves_has_its_constant_pose_in_gpu_memory() -> None:
     robot = panda()
     T, J = robot.fk_jacobian(there(np.zeros((2, 7))), robot.frames[0])
     np.testing.assert_array_equal(numbers(T), robot.fk(np.zeros((2, 7)), robot.frames[0]))

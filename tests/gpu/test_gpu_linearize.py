@@ -169,7 +169,7 @@ def test_what_needs_host_memory_says_so() -> None:
             call()
 
 
-def test_repeated_linearizations_are_those_of_their_own_arrays(
+def test_repeated_calls_linearize_at_the_arrays_of_each_call(
     monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     """Arrays that are read quickly, as those of PyTorch are, reuse the recorded call."""

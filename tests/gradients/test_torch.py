@@ -167,7 +167,7 @@ def test_a_compiled_function_gives_the_same_loss_and_gradient() -> None:
     assert torch.equal(results[0][1], results[1][1])
 
 
-def test_a_mapped_function_is_the_function_of_a_batch() -> None:
+def test_vmap_gives_the_results_of_a_batch() -> None:
     robot = supple.load("ur5e")
     solver, q = supple.Solver(robot), inside(robot, 3)
     T = st.fk(robot, q)

@@ -84,7 +84,7 @@ def test_the_order_of_tasks_does_not_matter() -> None:
     )
 
 
-def test_a_single_call_has_the_fields_of_one_in_python() -> None:
+def test_the_fast_path_gives_the_fields_of_the_slow_one() -> None:
     """The fast path converts quaternions as Python does."""
     robot = on("floating")
     q = robot.random(2, seed=2)

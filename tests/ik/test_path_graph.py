@@ -149,7 +149,7 @@ class Fixed(Layers):
 @pytest.mark.parametrize("branches", [True, False])
 @pytest.mark.parametrize("seed", range(10))
 def test_a_route_cut_at_one_place_is_not_tried_again_there(seed: int, branches: bool) -> None:
-    """Cut at one place, a route ends there at once, however many columns have the same steps."""
+    """A cut removes the step there from all columns that contain (nearly) the same step."""
     rng = np.random.default_rng(seed)
     few = rng.normal(size=(6, 2, 3))
     layers = Fixed(few[:, rng.permutation(np.repeat([0, 1], 4))], branches)

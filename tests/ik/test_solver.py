@@ -158,7 +158,7 @@ def test_solve_has_few_parameters() -> None:
 
 
 def test_a_solver_returns_a_report_with_any_form_of_arguments() -> None:
-    """The kernel only sees a target and q0: a report must not get lost beside them."""
+    """Calls with a target and q0 alone take a faster path, which makes no report."""
     solver = sp.Solver(PANDA)
     for found in (
         solver(T[0], explain=True),

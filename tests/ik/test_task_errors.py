@@ -138,7 +138,7 @@ def test_five_joints_cannot_meet_six_rows() -> None:
 
 
 def test_surplus_rows_are_counted_on_every_robot() -> None:
-    """The sentence appears if J has more rows than columns that move them, and only then."""
+    """The summary mentions surplus rows exactly if J has more rows than columns that move them."""
     for seed in range(ROBOTS):
         robot = generated.robot(seed, size=1.0)
         for task in (PoseTask(robot.tips[0]), PositionTask(robot.tips[0]), AxisTask(robot.tips[0])):

@@ -176,7 +176,7 @@ def test_small_directions_by_the_gram_matrix_are_accurate(
         assert np.abs(wrong[both]).max() <= 1e-9
 
 
-def test_a_direction_that_nothing_moves_has_no_length(lane: Lane) -> None:
+def test_a_direction_that_no_joint_moves_has_a_singular_value_of_zero(lane: Lane) -> None:
     rng = np.random.default_rng(4)
     for m, n in ((6, 9), (20, 35)):
         a = rng.normal(size=(1, m, n))

@@ -110,7 +110,7 @@ def test_targets_are_continuous_through_losses_and_jumps_of_the_tracker(
 
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_tracker_that_jumps_does_not_move_the_tool(seed: int) -> None:
-    """Neither if it stays there, although the bounds allow any motion in the end, nor back."""
+    """Whether it jumps back or stays; if it stays, the bounds would allow the motion in the end."""
     rng = np.random.default_rng(seed)
     t = 0.01 * np.arange(120)
     jumped = sp.pose(rng.normal(size=3) * 10 ** rng.uniform(-1, 1))

@@ -175,7 +175,7 @@ def test_only_joints_with_limits_count_in_the_limit_distance() -> None:
         assert (on_base(q)[:6] == 0).all()
 
 
-def test_a_criterion_decreases_while_the_hand_rests() -> None:
+def test_null_space_motion_of_a_floating_arm_minimizes_its_criterion() -> None:
     robot = sp.load("panda").with_base("floating")
     rest, q = robot.random(2, seed=7)
     criterion, start = RestPosture(rest, robot=robot), robot.fk(q)

@@ -24,7 +24,7 @@ T = PANDA.fk(PANDA.neutral())
         (0.0, 0.0, "0"),
     ],
 )
-def test_errors_are_printed_in_units_of_their_size(
+def test_errors_are_printed_in_units_that_suit_their_size(
     position: float, rotation: float, text: str
 ) -> None:
     assert error_text(position, rotation) == text

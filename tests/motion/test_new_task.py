@@ -120,7 +120,7 @@ def test_paths_and_batches_of_velocities_accept_the_new_task() -> None:
     np.testing.assert_allclose(np.einsum("kij,kj->ki", J, found), [[0.1, 0, 0]] * len(Q), atol=1e-3)
 
 
-def test_a_subclass_that_converts_its_targets_is_asked_for_them() -> None:
+def test_targets_of_a_subclass_are_converted_by_its_own_method() -> None:
     """The compiled code reads targets of a PositionTask directly, but not of this class."""
 
     @dataclass(frozen=True)

@@ -204,10 +204,10 @@ def test_the_transpose_is_worse_on_the_double_y(ran: Ran) -> None:
 @pytest.mark.parametrize(
     ("name", "fails"), [("buss-y", "where the error of DLS is least"), ("buss-double-y", None)]
 )
-def test_only_the_claim_about_the_least_error_on_the_y_fails(
+def test_only_one_claim_fails_which_is_about_the_least_error_of_the_y_arm(
     ran: Ran, name: str, fails: str | None
 ) -> None:
-    """Of the claims that are not about time, only one fails: about the least error on the Y."""
+    """Claims about times are left out; the one that fails is about the least error of `y`."""
     claims = [claim for claim in ran(name).claims if "µs" not in claim.measured]
     failing = [claim.paper for claim in claims if not claim.holds]
     assert len(failing) == (fails is not None)

@@ -279,7 +279,7 @@ def test_rules_that_look_at_j_alone_damp_harmless_velocities(ran: Ran) -> None:
     assert all(claim.holds for claim in ran("dw-choice").claims)
 
 
-def test_the_norm_phi_and_its_shifted_form_are_the_formulas(ran: Ran) -> None:
+def test_phi_and_its_shifted_form_agree_with_their_formulas(ran: Ran) -> None:
     outcome = ran("dw-phi")
     lam, sigma = outcome.curves["lambda"], np.array([1.2, 0.05])
     phi = np.sqrt(((sigma * 0.6 / (sigma**2 + lam[:, None])) ** 2).sum(axis=1))

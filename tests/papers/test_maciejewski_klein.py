@@ -233,9 +233,7 @@ def turn_between(R: Array, target: Array) -> Array:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", COURSES)
-def test_trajectories_computed_again_have_the_same_errors_and_speeds(
-    ran: Ran, name: str, method: str
-) -> None:
+def test_trajectories_agree_with_an_independent_loop(ran: Ran, name: str, method: str) -> None:
     course, _, _ = COURSES[name]
     step, q, robot = Again(method, 5.0), course.start, courses.PUMA
     errors, speeds = [], []
@@ -274,7 +272,7 @@ def test_errors_on_the_trajectories_are_those_published(ran: Ran, name: str) -> 
 # ---- the crossing --------------------------------------------------------------------------------
 
 
-def test_the_crossing_computed_again_has_the_same_quantities(ran: Ran) -> None:
+def test_the_crossing_agrees_with_an_independent_computation(ran: Ran) -> None:
     """Quantities equal those of (J Jᵀ + λ²I)û' = û with λ² of (14) for the previous σ̂."""
     J = courses.PUMA.jacobian(crossing.motion())
     u, sigma = least(J[0])

@@ -53,7 +53,7 @@ def loop_of(mapping: PointMapping, world: sp.World) -> _core.Following:
 
 
 @pytest.mark.parametrize("seed", range(nightly(40, 4)))
-def test_what_a_motion_remembers_of_distances_changes_rounding_only(seed: int) -> None:
+def test_distances_remembered_from_earlier_steps_change_only_rounding(seed: int) -> None:
     """Skipped pairs and warm starts: rows equal those that know only the step before."""
     rng = np.random.default_rng([seed, 7])
     robot = Humanoid.of(sp.urdf(humanoid_text())).robot
