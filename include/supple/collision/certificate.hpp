@@ -15,9 +15,9 @@
 // which is concave in s: over the whole motion it is smallest at one of the two ends. Only joints
 // between A and B count. docs/collision.md explains the derivation.
 //
-// A ball joint with the displacement Δ (3,) turns about one axis, as fast in s² as
-// ‖Δ × (Δ × r)‖ <= (Σ_l |Δ_l|)² ‖r‖: the formula holds for its three axes if ρ is the distance from
-// its center.
+// A ball joint with the displacement Δ (3,) turns about one axis. The second derivative of a point
+// at r from its center is at most ‖Δ × (Δ × r)‖ <= (Σ_l |Δ_l|)² ‖r‖: the formula holds for its
+// three axes if ρ is the distance from its center.
 #pragma once
 
 #include "supple/collision/placed.hpp"
@@ -32,8 +32,8 @@ struct NearPair {
   bool backward;   // whether the joints between them are stored from a to b
   Vec3<T> normal;  // from b to a
   Vec3<T> point;   // of a, nearest to b
-  T ease;          // [m]: how much farther apart the pair counts than it is
-  T distance;      // [m], of the pair, as it counts
+  T ease;          // [m]: added to the distance before comparing it with a clearance
+  T distance;      // [m], of the pair, with `ease`
   T speed;         // [m/s]: bound of the speed of an obstacle
   T least;         // [m]: the distance that must be kept
 };
@@ -128,7 +128,7 @@ SUPPLE_FN T motion_bound(const CollisionModel<T>& model, const Placed<T>& placed
   return moved;
 }
 
-// Returns the gap of a pair along its normal, as it counts.
+// Returns the gap of a pair along its normal, with `ease`.
 template <class T>
 SUPPLE_INLINE T gap_of(const Placed<T>& placed, const NearPair<T>& near) {
   const Shape<T>&a = placed.shape[near.a], &b = placed.shape[near.b];
@@ -136,7 +136,7 @@ SUPPLE_INLINE T gap_of(const Placed<T>& placed, const NearPair<T>& near) {
   return dot(n, support(a, n * T(-1)) - support(b, n)) - a.radius - b.radius + near.ease;
 }
 
-// Lower bounds of the gap of a pair, as it counts, at the start and at the end of a motion. The
+// Lower bounds of the gap of a pair, with `ease`, at the start and at the end of a motion. The
 // smaller one holds during the whole motion.
 template <class T>
 struct GapBounds {

@@ -12,7 +12,7 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
-// All pairs of shapes of a moving body and another body, with what excludes most of them.
+// All pairs of shapes of a moving body and another body, and the spheres that exclude most of them.
 template <class T>
 struct SharedGroup {
   int first, second;        // moving bodies; `second` is -1 for a shape of the world

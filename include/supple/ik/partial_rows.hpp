@@ -1,10 +1,10 @@
-// The exact derivative of errors of which only some rows are met.
+// The exact derivative of the error of a task that has only some rows of a position or a rotation.
 //
-// The Jacobian of a task is that of its frame. It is the derivative of e up to terms that are
-// proportional to the whole error of the position or the rotation. If all rows are met, these
-// vanish at a solution. If only some are, the error in the other rows may be large at a solution:
-// rows in the axes of the frame turn with it, and components of a rotation vector are not those of
-// an angular velocity. With these terms, the iteration converges for such tasks as well.
+// The Jacobian of a task is that of its frame. It differs from the derivative of e by terms that
+// are proportional to the whole error of the position or the rotation. With all rows, this error
+// vanishes at a solution, and the terms with it. With only some rows, the rest of the error may be
+// large at a solution: rows in the axes of the frame turn with it, and components of a rotation
+// vector are not those of an angular velocity. With the terms, the iteration converges here too.
 #pragma once
 
 #include "supple/task/task.hpp"

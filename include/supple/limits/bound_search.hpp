@@ -3,10 +3,10 @@
 //   minimize  ‖J y‖² + λ² ‖y‖²   subject to   A (x + y) = b,  low <= x + y <= high
 //
 // by the dual method of Goldfarb and Idnani: from the minimizer with the equations alone, the bound
-// that is missed most is added, and bounds whose multiplier would change its sign are dropped. It
-// needs one step for each of them, also where most joints are at their bounds. With the factor
-// H = L Lᵀ of the Hessian, D = Q L⁻¹ with reflections Q turns the active normals N into a triangle,
-// D N = [R; 0]. Constants are explained in docs/constants.md.
+// that is violated most is added, and bounds whose multiplier would change its sign are dropped.
+// Each takes one iteration, even where most joints are at their bounds. With the Cholesky factor
+// H = L Lᵀ of the Hessian and reflections Q, the matrix D = Q L⁻¹ makes the normals N of the active
+// bounds triangular: D N = [R; 0]. Constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/math/linalg/padded.hpp"
@@ -23,16 +23,16 @@ struct Equations {
   T tolerance;          // how far a row that depends on others may be off
 };
 
-// The length of a normal that is left beside the active ones, relative to its own, below which it
-// depends on them.
+// A normal depends on the active ones if its part perpendicular to them is shorter than this
+// fraction of its length.
 inline constexpr double dependent_normal_double = 1e-10;
 inline constexpr float dependent_normal_float = 1e-5;
 template <class T>
 inline constexpr T dependent_normal =
     sizeof(T) == 8 ? T(dependent_normal_double) : T(dependent_normal_float);
 
-// How far entries may be outside their bounds, relative to their size: `equation_step` finds what
-// is left.
+// How far entries may be outside their bounds, relative to their size. `equation_step`, which
+// starts from the bounds found here, corrects the rest.
 template <class T>
 inline constexpr T bound_noise = T(65536) * Number<T>::epsilon;
 
@@ -71,8 +71,8 @@ SUPPLE_FN bool invert_factor(const BoundSearch<T>& s) {
 }
 
 // Computes the direction z in which y can move along the normal whose s.d is given, and the rates r
-// of the multipliers. Returns the square of what is left of the normal, or zero if it depends on
-// the active ones.
+// of the multipliers. Returns the squared length of the part of the normal that is perpendicular to
+// the active ones, or zero if the normal depends on them.
 template <class T>
 SUPPLE_FN T find_direction(const BoundSearch<T>& s) {
   const int width = padded<T>(s.n);

@@ -84,9 +84,9 @@ SUPPLE_NOINLINE_DEVICE T constrained_step(int m, int n, const T* J, const T& lam
   return applied;
 }
 
-// Writes what became of the rows for a step x (n), which is x0 (n) before limits and constraints.
-// If they `acted` on it, rows that x meets, but x0 does not, are `held`. Returns whether x meets
-// all rows.
+// Writes the state of each row for a step x (n), which was x0 (n) before limits and constraints. If
+// the constraints have changed the step (`acted`), rows that x meets and x0 misses become `held`.
+// Returns whether x meets all rows.
 template <class T>
 SUPPLE_FN bool mark_rows(const Constraints<T>& rows, int n, const T* x0, const T* x, bool acted) {
   bool met = true;

@@ -19,8 +19,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The length of what is left of a row of A, relative to the longest row, below which it depends on
-// others. A row of rounding errors, as of a planar loop across its plane, is one of these.
+// A row of A depends on others if its part perpendicular to them is shorter than this fraction of
+// the longest row. This includes rows of rounding errors, such as those of a planar loop across its
+// plane.
 inline constexpr double dependent_row_double = 1e-9;
 inline constexpr float dependent_row_float = 1e-4;
 template <class T>

@@ -22,7 +22,7 @@ SUPPLE_FN constexpr int packed_box_scratch(int m, int n) {
 }
 
 // Does the same as `boxed_step` by block pivoting alone. Returns false if that does not end, or if
-// G is singular to working precision; x (n) is then x0 still. `applied_lambda2` becomes the
+// G is singular to working precision; x (n) is then still x0. `applied_lambda2` becomes the
 // damping.
 template <class T>
 SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda2, const T* low,

@@ -347,7 +347,7 @@ SUPPLE_FN void polish(RowSearch<T>& s) {
   for (int j = 0; j < s.n && !keeps; ++j) s.x[j] = before[j];
 }
 
-// Returns the search for rows, which are divided by their lengths, with its memory.
+// Returns a search with memory from `rest`, and the rows divided by their lengths.
 template <class T>
 SUPPLE_FN RowSearch<T> row_search(int m, int n, const Constraints<T>& rows, const T* low,
                                   const T* high, T*& rest) {

@@ -45,8 +45,8 @@
 // On a GPU, keeps a large function from being inlined. All other functions are inlined there; a
 // large one would be compiled again for each place that calls it.
 #define SUPPLE_NOINLINE_DEVICE inline
-// Never inlined: such functions are the border at which other source files of an instruction set
-// end, instead of compiling them again (src/core/kernels/step_family.hpp).
+// Never inlined: other source files of an instruction set call such functions instead of compiling
+// them again (src/core/kernels/step_family.hpp).
 #define SUPPLE_NOINLINE __attribute__((noinline))
 #endif
 #define SUPPLE_RESTRICT __restrict__

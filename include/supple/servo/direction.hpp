@@ -26,8 +26,8 @@ inline constexpr T same_direction = T(1e-10);
 template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
-// The robot, its tasks and its limits, as far as a stop depends on them. `bound` limits ‖q̇‖, and
-// `most_condition` the condition number of J where the robot stops, unless it is zero.
+// What a stop depends on: the tasks, the limits of the joints and the time step. `bound` limits
+// ‖q̇‖, and `most_condition` the condition number of J where the robot stops, unless it is zero.
 template <class T>
 struct Stopper {
   StepRows<T> rows;

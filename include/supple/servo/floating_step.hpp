@@ -21,8 +21,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Largest bend of the rows along what postures keep from its target, in units of the smallest
-// stiffness, in a step that corrects the whole offset.
+// Largest ratio of curvature to the smallest stiffness of the system with which this step is used.
+// The curvature is that of the rows along the offset that postures keep from being corrected.
 template <class T>
 inline constexpr T largest_conflict = T(10);
 
@@ -223,7 +223,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     move_others(sides + m, x + s);
   }
 
-  // The part of the offset that no motion reaches, with postures and whatever postures do.
+  // The part of the offset that no motion removes, regardless of the postures.
   T *const residual = room(1, m), *const along_u = room(1, k);
   for (int r = 0, a = 0; r < m; ++r) {
     if (of.bends[r] != 0) e[a++] = of.offset[r];

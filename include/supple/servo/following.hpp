@@ -76,7 +76,7 @@ inline constexpr int pivot_rounds = 6;          // of block pivoting
 inline constexpr int descent_rounds = 60;       // of the method that takes over
 inline constexpr int feet_rounds = 8;           // of corrections of standing feet
 inline constexpr double feet_tolerance = 1e-7;  // of their errors, times their weights
-inline constexpr int longest_share = 8;         // of the step to the minimum as the rows are now
+inline constexpr int longest_share = 8;         // relative to the minimum with unchanged rows
 
 // Memory of a step.
 template <class T>
@@ -126,8 +126,8 @@ SUPPLE_INLINE Vec3<T> turn_to(const Rotation<T>& from, const Rotation<T>& to) {
   return from * log(Rotation<T>{into(from, to.x), into(from, to.y), into(from, to.z)});
 }
 
-// Returns how much lower a foot hangs over the surface on which it should stand because it is
-// turned otherwise than it should be.
+// Returns by how much the lowest point of a foot comes closer to its surface because the foot is
+// not turned as it should be.
 template <class T>
 SUPPLE_FN T hangs_lower(const Sole<T>& sole, const Rotation<T>& is, const Rotation<T>& should) {
   const Vec3<T> up{sole.up[0], sole.up[1], sole.up[2]}, now = into(is, should * up);
@@ -477,7 +477,7 @@ SUPPLE_FN void correct_feet(const Following<T>& of, FollowState<T>& state, const
         const T left[] = {v.x, v.y, v.z, w.x, w.y, w.z};
         for (int i = 0; i < rows; ++i) {
           const T* const a = m.J + (row + i) * s;
-          // Only what is due to curvature: what the step leaves by intent, stays.
+          // Correct only the error due to curvature, not the part that the step leaves by intent.
           T& meant = m.e[row + i];
           if (round == 0) meant -= padded_dot(0, s, a, static_cast<const T*>(m.y));
           const T off = left[moves ? i : i + 3] - meant;

@@ -51,7 +51,7 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
   const Placed<T>* placed = &m.placed;
   const NearPair<T>* near = m.near;
   int near_count = guard.near, placements = 0;
-  bool whole = true;  // whether the part is all that is left
+  bool whole = true;  // whether the part reaches to the end of the motion
   for (int tries = 0; tries < most_tries; ++tries) {
     const bool bends = chord_of(model.chain, m, count, begin, end);
     to_joints(model.chain, m.delta, m.along);
@@ -88,7 +88,7 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
     } else {
       pair = near[bad].pair;
       const T half = T(0.5) * (end - begin);
-      // A part that stays in one place for a pair that is too close will not improve.
+      // A shorter part does not help a pair that is too close where the part begins.
       const T gap = gap_at_rest(model, guard, m, *placed, near[bad]);
       if (gap < near[bad].least || half < T(1e-3)) return false;
       end = begin + half;
@@ -208,7 +208,7 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
     T rate(0);
     for (int k = 0; k < n; ++k) rate = fma(row[k], m.delta[k], rate);
     const GapBounds<T> bounds = gap_bounds(model, m.placed, near, {m.along, nullptr});
-    // What curvature costs at the present speeds; the next step may be faster.
+    // The loss of distance by curvature at the present speeds; the next step may be faster.
     const T bulge = bounds.start + rate - bounds.end;
     // An obstacle comes closer during the stop, and while the joints take up its speed.
     T pull(0);  // largest acceleration away from it

@@ -18,7 +18,7 @@ template <class T>
 struct Holding {
   T* target;        // of all held tasks
   const T* share;   // (tasks,): 0 for a task that is free, 1 for one that is held
-  const T* begins;  // (tasks,): 1 if the target is to be what the task meets now, else 0
+  const T* begins;  // (tasks,): 1 if the present value becomes the target, else 0
   const T* aims;    // (tasks,): 1 if the task has a target while it is switched on
   T* error;         // (tasks,): result, the largest error of each held task after the step
   T *A, *e;         // (rows, n), (rows,): at the start of the step
@@ -165,8 +165,9 @@ SUPPLE_FN void project_rows(const Servo<T>& servo, const Holding<T>& held, int m
   }
 }
 
-// Evaluates the held tasks at the start of a step. Unless the step is that of yielding.hpp, which
-// does so itself, projects state.J, and state.e becomes what is left for the other speeds.
+// Evaluates the held tasks at the start of a step. Then projects state.J, and subtracts from
+// state.e what the speeds of the held tasks perform, unless the step is that of yielding.hpp, which
+// does so itself.
 template <class T>
 SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state) {
   Holding<T>& held = *state.holding;

@@ -16,8 +16,8 @@ SUPPLE_FN constexpr int held_step_scratch(int m, int n, int held) {
          2 * (n + 16) * (n + 16);
 }
 
-// Computes the step of.dq of m rows, more than n, of which none is that of a single joint, far from
-// singularities. Returns false if it is not.
+// Computes the step of.dq for m > n rows, none of which belongs to a single joint. Returns false if
+// J is not far from singular.
 template <class T>
 SUPPLE_NOINLINE_DEVICE bool dense_step(int m, int n, const StepProblem<T>& of, T* scratch) {
   const Servo<T>& servo = of.servo;

@@ -24,8 +24,8 @@ template <class T>
 inline constexpr T stop_share = T(0.8);
 template <class T>
 inline constexpr T going_share = T(0.9);
-// A stop of which no joint moves farther needs no simulation [rad or m], and the length of its
-// parts.
+// A stop in which no joint moves farther than this needs no simulation [rad or m]; the largest
+// motion of a joint in a part of a simulated stop, and the largest number of parts.
 template <class T>
 inline constexpr T short_stop = T(1e-3);
 template <class T>

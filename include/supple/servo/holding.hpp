@@ -7,8 +7,9 @@
 //   A x = s e     e: error of the held tasks, A: their Jacobian, s: gain from which the joints
 //   brake
 //
-// Corrections remove what the curvature of the motion leaves: the shortest changes of x with which
-// the configuration after the step has no error. They stay inside the box of the limits as well.
+// Because motions are curved, an error remains after such a step. Corrections remove it: the
+// shortest changes of x, inside the box of the limits, with which the configuration after the step
+// has no error.
 //
 // While a task is switched on or off, its share α is between 0 and 1, and its rows move at 1 - α
 // times their velocity in the step without them. Tuned constants are explained in

@@ -47,8 +47,8 @@ SUPPLE_FN void label_coordinates(const StepRows<T>& of, int* label) {
   for (int j = 0; j < chain.nv; ++j) label[j] = part_of(label, j);
 }
 
-// Whether all coordinates are those of joints after one first joint, as after a floating base.
-// There is then only one part.
+// Whether all joints come after a single first one, as after a floating base, and each has its own
+// coordinate. There is then only one part.
 template <class T>
 SUPPLE_FN bool is_one_part(const Chain<T>& chain) {
   int roots = 0;

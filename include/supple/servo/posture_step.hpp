@@ -92,7 +92,8 @@ template <class T, class Pull>
 SUPPLE_INLINE bool refine_sides(int n, const T* A, const T* B, const T* inverse, int sides,
                                 const T* size, T* x, T* change, Pull&& pull) {
   const int s = padded<T>(n);
-  // What rounding e changes in x: an e that is small, or beyond reach, need not be more accurate.
+  // The change of x by rounding errors of e: where e is small, or out of reach, x need not be more
+  // accurate.
   T softest(0);
   for (int j = 0; j < n; ++j) softest = max(softest, inverse[j]);
   const T noise = T(64) * Number<T>::epsilon * softest;

@@ -39,8 +39,8 @@
 // leave a stretched pose, where σ = 0. Near it they choose the side by the room that position
 // limits leave: to the other side if there is little on their own.
 //
-// Rows of postures do not bend, and have no singularities. The rules apply to a direction u in
-// proportion to the share of the other rows in u.
+// Rows of postures do not bend: their J is constant, and has no singularities. The rules apply to a
+// direction u in proportion to the share of the other rows in u.
 //
 // Constants are explained in docs/constants.md.
 #pragma once

@@ -92,8 +92,8 @@ SUPPLE_FN void keep_rows(const StepRows<T>& of, int width, T* values) {
   }
 }
 
-// Computes J (count, n) of the rows that take part. The array J has room for (all, n). `moment` is
-// that of `step_jacobian`.
+// Computes J (count, n) of the rows that take part in the step. The array J has room for (all, n).
+// `moment` is the scratch memory of `step_jacobian`.
 template <class T>
 SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, T* J,
                              T* moment = nullptr) {

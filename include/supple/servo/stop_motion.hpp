@@ -139,8 +139,8 @@ SUPPLE_INLINE void to_joints(const Chain<T>& chain, const T* x, T* to, bool size
   }
 }
 
-// Returns the gap of a pair along its normal, wherever joints are that rest at the configuration of
-// `placed` and may be off by their tracking errors.
+// Returns a lower bound on the gap of a pair along its normal, for joints that rest within their
+// tracking errors of the configuration of `placed`.
 template <class T>
 SUPPLE_FN T gap_at_rest(const CollisionModel<T>& model, const Guard<T>& guard,
                         const GuardMemory<T>& m, const Placed<T>& placed, const NearPair<T>& near) {

@@ -51,7 +51,7 @@ SUPPLE_INLINE void solve_multipliers(M K, const L* N, L* y) {
   }
 }
 
-// Whether joint j takes over what the joint after it leaves.
+// Whether the joint after j is its child, so that j receives directly what its elimination leaves.
 template <class T>
 SUPPLE_INLINE bool follows(const Chain<T>& chain, int j) {
   return j + 1 < chain.joints && chain.joint[j + 1].parent == j;
@@ -284,7 +284,7 @@ SUPPLE_FN void tree_correction(const Servo<T>& servo, const TreePlan& plan, M K,
       [](int, const Spatial<L>&) {});
 }
 
-// Returns a bound on what rounding the rest of e changes in x.
+// Returns a bound on the change of x by rounding errors of the remaining e.
 template <class L, class T, class M>
 SUPPLE_FN L rounding_of_tree(const Chain<T>& chain, M K, const TreeWork<L>& work) {
   L square = work.left, softest(0);

@@ -38,7 +38,7 @@ SUPPLE_FN void tree_inverse(const Servo<T>& servo, const TreePlan& plan, M K, Tr
                             int begin, L* table, L* scratch) {
   constexpr int R = inverse_columns;
   const Chain<T>& chain = servo.chain;
-  L* const t = scratch;  // (joints, R): what each column takes from its wrench
+  L* const t = scratch;  // (joints, R): the part of each column's wrench that acts on the joint
   Spatial<L>* const kept = reinterpret_cast<Spatial<L>*>(t + R * chain.joints);  // (slots, R)
   for (int k = 0; k < tableau_size(chain.nv - begin); ++k) table[k] = L(0);
   for (int i = begin; i < chain.nv; ++i) {  // coordinates that move no frame have a posture only

@@ -21,7 +21,7 @@ struct CollisionSpec {
   const int* first_vertex = nullptr;  // (shapes + 1,)
   const double* speed = nullptr;      // (shapes,)
   const int* pair = nullptr;          // (pairs, 2)
-  const double* allowed = nullptr;    // (pairs,): clearance that suffices; null if all keep it
+  const double* allowed = nullptr;    // (pairs,): sufficient clearance; null: no pair keeps less
 };
 
 // Radius of a sphere around a half-space; a distance.

@@ -141,7 +141,7 @@ struct SeedTable::Draft {
   Seed seed;
   std::vector<float> reached, records;  // scaled targets (entries, k); records (entries, size)
   std::vector<int> owner;               // (entries,): index of the nearest cluster
-  int written = 0, sorted = 0;          // number of entries with a record; with a cluster
+  int written = 0, sorted = 0;          // numbers of entries with a record, and with a cluster
 };
 
 SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale,

@@ -22,7 +22,7 @@ class Tracker {
   explicit Tracker(const TrackRequest& request)
       : ik_(*request.ik), request_(request), n_(ik_.chain.nq) {}
 
-  // Places the arrays in a block of memory, which may be null. Returns their size in numbers.
+  // Places the arrays in a block of memory, which may be null. Returns the block's size in doubles.
   int allocate(double* memory) {
     Arena<double> arena(memory);
     const int m = ik_.rows, nv = ik_.chain.nv;

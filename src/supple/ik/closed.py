@@ -21,7 +21,7 @@ from supple.ik.limbs import kernel_order
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
-from supple.ik.task_errors import Asked, solution_errors
+from supple.ik.task_errors import TaskTargets, solution_errors
 from supple.kinematics import Robot
 from supple.kinematics.loops import CLOSED, closed_near, coupling_rows, moved_within
 from supple.motion.linearization import Array
@@ -54,7 +54,7 @@ class ClosedSearch:
     def __init__(
         self, kind: type[Solver], robot: Robot, tasks: tuple[Task, ...], given: dict[str, Any]
     ) -> None:
-        """Prepare the search for the arguments of a `Solver`.
+        """Prepare the search; the arguments are those of a `Solver`.
 
         Raises:
             InputError: An argument is not available with loops.
@@ -74,7 +74,7 @@ class ClosedSearch:
         found: Solution = self.inner._solve_one((*targets, *self.held), q0, explain)
         numbers = self._numbers(targets)
         q, status, errors = self._settled(np.asarray(found.q)[None], [found.status], numbers[None])
-        several = Asked(self._own(numbers), self._tolerances) if len(self.tasks) > 1 else None
+        several = TaskTargets(self._own(numbers), self._tolerances) if len(self.tasks) > 1 else None
         other = library_of(found.q)
         return replace(
             found,
@@ -84,7 +84,7 @@ class ClosedSearch:
             rotation_error=float(errors[0, 1]),
             robot=self.robot,
             tasks=self.tasks,
-            _asked=None if several is None else several.tobytes(),
+            _task_targets=None if several is None else several.tobytes(),
         )
 
     def solve_batch(self, targets: Sequence[Any], q0: Any, progress: Any) -> Solutions:
@@ -103,7 +103,7 @@ class ClosedSearch:
         q = np.asarray(found.q, np.float64).reshape(-1, self.robot.nq)
         aims = np.broadcast_to(numbers, (*lead, numbers.shape[-1])).reshape(len(q), -1)
         made, status, errors = self._settled(q, np.ravel(found.status), aims)
-        asked = Asked(self._own(numbers), self._tolerances) if len(self.tasks) > 1 else None
+        given = TaskTargets(self._own(numbers), self._tolerances) if len(self.tasks) > 1 else None
         return replace(
             found,
             q=made.reshape(*lead, -1),
@@ -112,7 +112,7 @@ class ClosedSearch:
             rotation_error=errors[:, 1].reshape(lead),
             robot=self.robot,
             tasks=self.tasks,
-            _asked=asked,
+            _task_targets=given,
         )
 
     def _numbers(self, targets: Sequence[Any]) -> Array:

@@ -81,7 +81,7 @@ class Branches(Layers):
         return True
 
     def cut(self, part: Part, x: float) -> None:
-        """Remove the connection of a part at x; connect the solutions there in smaller steps."""
+        """Remove the connection at x of a part of the route; find others there in smaller steps."""
         i = min(int(np.searchsorted(self.graph.x, x, side="right")) - 1, int(part.layers[-1]) - 1)
         q = self.graph.q[i, part.columns[0]]
         a = int(np.nanargmin(np.abs(self.path.away(self.solutions[i], q)).max(axis=1)))

@@ -57,8 +57,8 @@ class PathGraph:
     Attributes:
         x: Path parameter of each layer (L,).
         q: Configurations (L, P, n) [rad or m]; NaN where a layer has fewer than P.
-        steps: The columns where the steps from each of the first L - 1 layers to the next begin and
-            end. None if each column is a branch, continuous over successive layers.
+        steps: For each layer but the last, the columns in which its steps begin and the columns of
+            the next layer in which they end. None if every step stays in its column.
         cost: Cost of the steps and reconfigurations.
         robot: The robot, if a joint has a quaternion. The joint motion is then that of rotation
             vectors, which do not jump at half turns along a column.

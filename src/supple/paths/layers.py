@@ -134,7 +134,7 @@ class Layers(ABC):
 
         Args:
             at: Targets (K,).
-            q: Configuration at the target before them (n,).
+            q: Configuration at the target before the first of these (n,).
             few: Whether few seeds decide; otherwise a target without a solution is searched again.
         """
         for begin in range(0, len(at), AT_ONCE):

@@ -217,8 +217,8 @@ class TotalSpeed(Readable):
         switch: Whether to use the paper's form, which is discontinuous.
 
     References:
-        Deo & Walker 1995, section 4.1, eqs. (25)-(29), whose λ is λ² here, with the signs and the
-        factor α1² gain of ∇h corrected.
+        Deo & Walker 1995, section 4.1, eqs. (25)-(29). Their λ is λ² here; the signs, and the
+        factor α1² gain of ∇h, are corrected.
     """
 
     max_speed: float

@@ -13,8 +13,9 @@ from supple.retargeting.rotations import smooth
 class Steps:
     """Targets of one foot, computed block by block with a fixed look-ahead.
 
-    While the foot stands, its target is the standing pose next to the mean of its first frames.
-    `blend` frames before and after, the target moves smoothly from and to the human's pose.
+    While the foot stands, its target is the standing pose nearest to the mean of its first frames.
+    In the `blend` frames before, the target moves smoothly from the human's pose to that pose, and
+    in those after, back again.
     """
 
     def __init__(self, stance: Stance, foot: int, blend: int, mean: int) -> None:

@@ -161,7 +161,7 @@ class DeviceCalls:
         split: Callable[[Any], Sequence[object]],
         record: Record,
     ) -> Solutions:
-        """Make a call, recorded if there was none with this layout.
+        """Make a call that is not recorded yet, and record it for later calls with its layout.
 
         Args:
             kind: See above.
