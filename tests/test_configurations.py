@@ -132,7 +132,7 @@ def test_no_other_kernel_code_adds_to_configurations() -> None:
         "high - q[..., moves]",
     ],
 )
-def test_an_addition_in_python_is_found(line: str) -> None:
+def test_an_addition_to_a_configuration_in_python_is_found(line: str) -> None:
     assert [*additions_in_python(line)]
     assert not [*additions_in_python(line.replace("q", "v"))]
 
@@ -151,7 +151,7 @@ def test_an_addition_in_python_is_found(line: str) -> None:
         "a = b - 2 * q[j];",
     ],
 )
-def test_an_addition_in_the_kernel_is_found(line: str) -> None:
+def test_an_addition_to_a_configuration_in_the_kernel_is_found(line: str) -> None:
     assert [*additions_in_kernel(line)]
     assert not [*additions_in_kernel(re.sub(r"\bq\b", "v", line))]
 

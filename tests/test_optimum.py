@@ -77,7 +77,9 @@ def test_limits_of_control_points_are_those_of_the_motion(periods: int, dt: floa
 @pytest.mark.parametrize(
     ("kind", "seed"), a_third([("touch", 2), ("through", 3), ("dwell", 1)], "optimum")
 )
-def test_the_optimum_is_within_limits_and_never_worse_than_a_law(kind: str, seed: int) -> None:
+def test_the_optimum_is_within_limits_and_never_worse_than_the_default_step(
+    kind: str, seed: int
+) -> None:
     here = drawn(sp.load("ur5e"), kind, seed)
     own = motion(here, None)
     best = best_motion(here, [own, *inverse_kinematics(here)])

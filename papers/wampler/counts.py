@@ -166,7 +166,7 @@ def _of_stanford(found: dict[str, Tally], name: str, says: str, products: int, s
         "partial velocities included",
         True if same else None,
         "only the author's thesis says what the printed numbers include. Here frames are the "
-        "cheapest ones, v̂ is given in the frame of the problem, and divisions are multiplications",
+        "cheapest ones, v̂ is given in the frame of the problem, and divisions count as products",
     )
 
 

@@ -131,7 +131,7 @@ def _first_order(function: Callable[..., Any]) -> Any:
     made = jax.custom_jvp(function, nondiff_argnums=(0, 1))
 
     def refuse(*_: Any) -> Any:
-        raise InputError("gradients of supple.jax are of first order; given: a derivative of one")
+        raise InputError("supple.jax has first derivatives only; given: a derivative of a gradient")
 
     made.defjvp(refuse)
     return made

@@ -144,7 +144,7 @@ def test_the_branches_command_mentions_always_free_joints_in_one_line() -> None:
     assert says.count("In each of these solutions, all joints can move while the frame stays.") == 1
 
 
-def test_the_branches_command_lists_sometimes_free_joints_in_a_row() -> None:
+def test_the_branches_command_names_joints_that_are_free_on_some_branches() -> None:
     """With the wrist stretched, the first and third axes of the wrist coincide on one branch."""
     robot = sp.load("ur5e")
     T = robot.fk([0.3, -1.2, 1.5, -0.7, 0.0, 0.4])

@@ -62,7 +62,7 @@ def test_errors_name_command_line_options_not_python_arguments(
 
 
 def test_commands_translate_every_python_phrase_of_error_messages() -> None:
-    """No message about robot files or poses, which commands may show, keeps its Python."""
+    """No message about robot files or poses names a Python argument when a command shows it."""
     folder = Path(sp.__file__).parent
     phrases = []
     for file in [folder / "poses.py", *(folder / "describe").glob("*.py")]:

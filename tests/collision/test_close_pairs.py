@@ -81,7 +81,7 @@ def arm() -> sp.Robot:
     return sp.Robot(Description("arm", joints, shapes=shapes))
 
 
-def test_links_keep_what_they_have_in_the_neutral_configuration() -> None:
+def test_links_need_not_keep_more_than_their_distance_in_the_neutral_configuration() -> None:
     robot = arm()
     d = {
         frozenset((x.one, x.other)): x.distance

@@ -57,7 +57,7 @@ def test_a_motion_on_a_path_stops_before_an_obstacle(seed: int) -> None:
     assert sp.collision.collides(ARM, world, beyond.q, CLEARANCE + 1e-4).any()
 
 
-def test_a_motion_on_a_path_that_begins_too_close_stands() -> None:
+def test_a_motion_on_a_path_that_begins_too_close_does_not_start() -> None:
     T = ARM.fk(START)
     targets = np.repeat(T[None], 20, axis=0)
     targets[:, 1, 3] += np.linspace(0, 0.1, 20)

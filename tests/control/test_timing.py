@@ -220,7 +220,7 @@ def test_bad_arguments_of_a_joint_path_are_named() -> None:
         JointPath(ROBOT, PATHS["line"]).at(-1.0)
 
 
-def test_a_path_of_one_configuration_rests() -> None:
+def test_a_path_of_equal_configurations_is_timed_as_a_single_one_at_rest() -> None:
     motion = JointPath(ROBOT, [ROBOT.neutral()] * 3).timed()
     assert len(motion) == 1
     assert not motion.qd.any()

@@ -242,7 +242,7 @@ def test_descriptions_check_loops_and_couplings() -> None:
         sp.load("panda").with_loop("tip", "panda_link0")
 
 
-def test_a_coupling_of_followers_is_one_of_their_leaders() -> None:
+def test_a_coupling_of_followers_becomes_one_of_their_leaders() -> None:
     joints = (
         Joint("a", "revolute", "0", "1"),
         Joint("b", "revolute", "1", "2", mimic=Mimic("a", 2.0, 0.5)),

@@ -119,10 +119,10 @@ def by_singular_values(
 
 @pytest.mark.parametrize("positions", [False, True])
 @pytest.mark.parametrize("draw", [generated.robot, floating_arm])
-def test_the_gradient_of_a_solution_is_that_of_its_singular_values(
+def test_the_gradient_of_a_solution_agrees_with_a_singular_value_decomposition(
     draw: Callable[[int], supple.Robot], positions: bool
 ) -> None:
-    """Of random robots of all sizes, at random places and at limits, with one tip or several."""
+    """For random robots of all sizes with one tip or several, at random places and at limits."""
     kind = supple.PositionTask if positions else supple.PoseTask
     damping, met, held = 1e-2, 0, 0
     for seed in range(nightly(400, 40)):

@@ -144,7 +144,7 @@ def test_the_svd_is_accurate_for_matrices_of_any_size_and_scale(
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (3, 3), (9, 7), (26, 35), (41, 35), (31, 70)], ids=str)
-def test_small_directions_by_the_gram_matrix_are_accurate(
+def test_directions_of_small_singular_values_by_the_gram_matrix_are_accurate(
     lane: Lane, shape: tuple[int, int]
 ) -> None:
     (m, n), double = shape, lane.dtype == np.float64

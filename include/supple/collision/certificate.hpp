@@ -73,9 +73,9 @@ SUPPLE_FN T flatness(const Shape<T>& shape, const Vec3<T>& n) {
   return sqrt(most);
 }
 
-// Whether the second shape of a pair moves relative to the first, for the normal from the second to
-// the first. The normal of a face or edge stays normal to it in its own frame, in which no part of
-// the face comes closer if the shapes turn; otherwise the smaller shape moves.
+// Whether the bound regards the second shape of a pair as the moving one, for the normal from the
+// second to the first. The normal of a face or edge stays normal to it in its own frame, in which
+// no part of the face comes closer if the shapes turn; otherwise the smaller shape moves.
 template <class T>
 SUPPLE_FN bool second_moves(const Shape<T>& first, const Shape<T>& second, const Vec3<T>& n) {
   const bool smaller = second.bound - second.radius < first.bound - first.radius;

@@ -38,7 +38,7 @@ SUPPLE_FN constexpr int dual_table(int n) { return tableau_size(n) + 4 * tile * 
 
 #define SUPPLE_TILE(i) SUPPLE_UNROLL SUPPLE_UNROLL_HOST for (int i = 0; i < tile; ++i)
 
-// Returns an entry of x (n), or zero for none.
+// Returns the entry of x (n) with an index in each lane, or zero for the index -1.
 template <class L>
 SUPPLE_INLINE L entry_of(int n, const L* x, const L& number) {
   using T = scalar_t<L>;

@@ -72,10 +72,10 @@ struct FollowState {
 
 namespace supple::inline SUPPLE_ISA {
 
-inline constexpr int pivot_rounds = 6;          // of block pivoting
-inline constexpr int descent_rounds = 60;       // of the method that takes over
-inline constexpr int feet_rounds = 8;           // of corrections of standing feet
-inline constexpr double feet_tolerance = 1e-7;  // of their errors, times their weights
+inline constexpr int pivot_rounds = 6;          // most rounds of block pivoting
+inline constexpr int descent_rounds = 60;       // most rounds of the method that takes over
+inline constexpr int feet_rounds = 8;           // most corrections of standing feet
+inline constexpr double feet_tolerance = 1e-7;  // bound on their weighted errors
 inline constexpr int longest_share = 8;         // relative to the minimum with unchanged rows
 
 // Memory of a step.

@@ -137,7 +137,7 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
   for (int r = 0; r < m; ++r) curved += of.bends[r] != 0;
   if (curved > n) return false;
   const int s = padded<T>(n), c = padded<T>(curved);
-  // Both sides, o and t, have arrays one after the other.
+  // The arrays of the sides o and t follow each other.
   T *Jc = aligned_rows(scratch), *turned = Jc + curved * s, *A = turned + s * c, *B = A + n * s,
     *x = B + n * s, *change = x + 2 * s, *pull = change + 2 * s, *stiff = pull + 2 * s,
     *lost = stiff + s, *e = lost + c, *inverse = e + 2 * c;

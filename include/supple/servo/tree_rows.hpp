@@ -212,8 +212,7 @@ SUPPLE_INLINE Spatial<L> joint_screw(const Joint<T>& joint, const Pose<L>& at,
   const Vec3<L> v = cross(at.p - origin, z);
   return {{v.x, v.y, v.z, z.x, z.y, z.z}};
 }
-// The row of J for the velocity of a point p along an axis, or for the turn about the axis: its
-// product with a twist.
+// Returns the form whose product with a twist is the velocity of the point p along an axis a.
 template <class L>
 SUPPLE_INLINE Spatial<L> along_axis(const Vec3<L>& p, const Vec3<L>& a) {
   const Vec3<L> m = cross(p, a);

@@ -166,7 +166,7 @@ class Solve:
 
     @property
     def _preference(self) -> Literal["comfortable", "fast", "manipulability", "limits"]:
-        """The preference of `solve`, whose default for several solutions is another one."""
+        """The preference of the search; with `branches`, the default becomes "fast"."""
         default = self.prefer == "comfortable"
         return "fast" if default and self.branches is not None else self.prefer
 

@@ -145,8 +145,8 @@ def curve_certificate(
         model: The robot in its world.
         clearance: Distance that all pairs should keep [m].
         curves: Curves of the joints.
-        first: Whether to end at the first part that is not certified; the lower bound then holds
-            for nothing.
+        first: Whether to end at the first part that is not certified; the lower bound is then not
+            that of the whole motion.
     """
     made = Certificate(clearance, np.inf, _place=(model.robot, model.world))
     if model.kernel is None:

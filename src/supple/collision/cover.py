@@ -54,8 +54,8 @@ class SphereCover(NamedTuple):
 def spheres_of(mesh: Mesh, *, count: int = COUNT) -> SphereCover:
     """Return spheres that are proven to contain all triangles of a mesh.
 
-    Unlike a convex hull they follow what is concave, and the kernel compares them with other shapes
-    several at a time.
+    Unlike a convex hull, they follow concave parts of the mesh, and the kernel compares several of
+    them with another shape at a time.
 
     Args:
         mesh: The mesh, whose file is read.

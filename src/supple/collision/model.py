@@ -90,8 +90,8 @@ class CollisionModel:
 
         Args:
             q: Configuration (n,).
-            below: Distance that is not reached by the pairs in the result [m].
-            eased: Whether pairs are left out that are as far apart as they need to be.
+            below: Only pairs that are closer than this are in the result [m].
+            eased: Whether to leave out pairs that keep their own smaller clearance.
         """
         values = _configurations(q, self.robot)
         if values.ndim != 1:
@@ -248,7 +248,7 @@ def collides(robot: Robot, world: World, q: ArrayLike, clearance: float = 0.0) -
 
     Args:
         robot: The robot.
-        world: Obstacles, and what is checked.
+        world: Obstacles, shapes of links, and pairs that are not checked.
         q: Configurations (..., n) [rad or m].
         clearance: Distance that all pairs must keep [m].
 
@@ -264,7 +264,7 @@ def contacts(robot: Robot, world: World, q: ArrayLike, *, below: float = np.inf)
 
     Args:
         robot: The robot.
-        world: Obstacles, and what is checked.
+        world: Obstacles, shapes of links, and pairs that are not checked.
         q: Configuration (n,) [rad or m].
         below: Only pairs that are closer than this are in the result [m].
 

@@ -106,10 +106,11 @@ def close_pairs(
     """Return the pairs of links of a robot that keep less than the clearance in a `World`.
 
     Shapes of a file contain its links with room to spare, and neighbors touch. A pair of links
-    therefore need not keep more than what it has in the neutral configuration, less 1 mm, or, if
-    it is closer than 10 mm in 95 % of the samples and overlaps by less than that in all of them,
-    than the least of them, less 1 mm. Obstacles, objects that the robot holds, and geoms of the
-    body "world" of an MJCF file always keep the whole clearance.
+    therefore need not keep more than its distance in the neutral configuration, less 1 mm. If it
+    is closer than 10 mm in 95 % of the samples, and overlaps by less than 10 mm in all of them, it
+    need not keep more than its least distance in the samples either, less 1 mm. Obstacles, objects
+    that the robot holds, and geoms of the body "world" of an MJCF file always keep the whole
+    clearance.
 
     Args:
         robot: The robot.

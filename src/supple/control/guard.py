@@ -26,7 +26,7 @@ _HELD, _GIVEN_UP = 2, 3
 
 
 class Nearest(NamedTuple):
-    """The pair of shapes that is closest to what it must keep.
+    """The pair of shapes with the least distance beyond the clearance that it must keep.
 
     Attributes:
         names: Names of the two shapes' links or obstacles.
@@ -99,7 +99,7 @@ def tracking_errors(given: ArrayLike, robot: Robot) -> Array:
 def moved_shapes(
     now: Guarded, old: World | None, new: World | None
 ) -> tuple[list[int], Array] | None:
-    """Return the shapes and their poses (k, 16) if a new world only has obstacles elsewhere."""
+    """Return shapes and poses (k, 16) if a new world differs only in the poses of obstacles."""
     if not isinstance(old, World) or not isinstance(new, World) or now.model is None:
         return None
     moved = moved_obstacles(old, new)

@@ -45,7 +45,7 @@ class TaskShares:
 
     @staticmethod
     def of(layout: CompiledTasks, commanded: Array, left: Array) -> TaskShares:
-        """Return the shares from weighted rows (K, m) of commands and of what is left of them."""
+        """Return the shares from weighted rows (K, m) of commands and of their missed parts."""
         begin = np.cumsum([0, *layout.counts[:-1]])
         commanded, left = (np.hypot.reduceat(np.abs(x), begin, axis=-1) for x in (commanded, left))
         return TaskShares(commanded, left, unique_names(layout.tasks))

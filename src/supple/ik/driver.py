@@ -148,7 +148,7 @@ class Driver:
         return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts
 
     def _task_targets(self, targets: Array) -> TaskTargets | None:
-        """Return the targets and tolerances, if there are several tasks with errors of their own."""
+        """Return the targets and tolerances, if there are several tasks."""
         if len(self.problem.layout.tasks) == 1:
             return None
         return TaskTargets(targets, self.options.tolerances[:2])

@@ -117,7 +117,7 @@ class StepSearch:
         return found[0]
 
     def _task_targets(self, targets: Array) -> TaskTargets | None:
-        """Return the targets and tolerances, if there are several tasks with errors of their own."""
+        """Return the targets and tolerances, if there are several tasks."""
         several = len(self.layout.tasks) > 1
         return TaskTargets(targets, self.options.tolerances[:2]) if several else None
 

@@ -137,7 +137,7 @@ def run_kernel(
 
 def refuse(*_: Any) -> Any:
     """Raise the error for a second derivative: the autograd formula of all gradients."""
-    raise InputError("gradients of supple.torch are of first order; given: a derivative of one")
+    raise InputError("supple.torch has first derivatives only; given: a derivative of a gradient")
 
 
 def batched(size: int, dims: Any, *tensors: Tensor) -> list[Tensor]:

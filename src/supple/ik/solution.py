@@ -67,7 +67,7 @@ class Solution:
 
     @property
     def _array(self) -> Array:
-        """Q as an array of NumPy."""
+        """The configuration q as an array of NumPy."""
         return np.asarray(self.q)
 
     def __bool__(self) -> bool:
@@ -274,7 +274,7 @@ def seed_of(solution: Any, what: str) -> Array:
 
 
 def small_errors(position: float, rotation: float) -> str:
-    """Return errors as text, without those of exactly zero, as of rows no task has."""
+    """Return errors as text, without an error of exactly zero, as of a kind that no task has."""
     errors = ((position, "m"), (rotation, "rad"))
     return ", ".join(_scaled(x, unit) for x, unit in errors if x != 0) or "no error"
 

@@ -103,7 +103,7 @@ def branch_legend(robot: Robot, frame: str) -> tuple[str, ...]:
 
 
 def _convention(robot: Robot, frame: str) -> tuple[tuple[str, str], int, int]:
-    """Return words for the shoulder, and the signs that relate its word and "up" to the signs.
+    """Return two words for the shoulder, and factors (1 or -1) of the signs in `branch_words`.
 
     The shoulder's sign is that of the wrist's distance from axis 1 along u = h2 × h1, where axes 2
     and 3 point the same way. If the arm is mounted beside axis 1 (UR, PUMA), it passes axis 1 on

@@ -6,8 +6,8 @@ or subtracts configurations (tests/test_configurations.py). The kernel has the s
 include/supple/robot/configuration.hpp.
 
 The orientation of a ball joint is a unit quaternion (w, x, y, z) in q. In the coordinates x of the
-kernel (nv) it is a rotation vector, so that x has one number for each velocity; `to_kernel` and
-`from_kernel` convert.
+kernel (nv) it is a rotation vector, so that x has one number for each velocity. `to_kernel` turns q
+into x, and `from_kernel` x into q.
 
 For a joint with one coordinate, which has a position limit or may differ by full turns, there are
 `integrate_coordinate` and `coordinate_difference`.
@@ -50,7 +50,7 @@ class Coordinates:
 
     @property
     def numbered(self) -> tuple[str, ...]:
-        """Names of the positions: numbers of the velocities, with "/qw" to "/qz" of quaternions."""
+        """Names of the positions by indices of velocities: "5", or "6/qw" to "6/qz"."""
         names: list[str] = []
         for _, by, is_ball in _parts(self):
             each = [str(j) for j in range(by.start, by.stop)]

@@ -63,7 +63,7 @@ class GpuFrames:
     def launch(
         self, dtype: np.dtype[Any], q: int, poses: int, jacobians: int, count: int, stream: int
     ) -> None:
-        """Queue the work on a stream, given addresses in GPU memory; 0 for what is not wanted."""
+        """Queue the work on a stream, given addresses in GPU memory; 0 for no result."""
         if not count:
             return
         if dtype not in self._kernels:

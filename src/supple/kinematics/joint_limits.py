@@ -70,7 +70,7 @@ def with_limits(
     upper: Matrix,
     rates: Mapping[str, Matrix],
 ) -> Description:
-    """Return a description with other limits (n,) of the named joints; others that mimic have none.
+    """Return a description with other limits (n,) of the named joints; mimic joints lose theirs.
 
     Args:
         description: The description.

@@ -1,4 +1,4 @@
-"""Questions whether joint coordinates are in radians."""
+"""Checks that joint coordinates are plausible in radians, and not in degrees."""
 
 from __future__ import annotations
 

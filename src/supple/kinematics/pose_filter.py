@@ -198,7 +198,7 @@ class PoseFilter:
         return np.asarray(poses)
 
     def _append(self, t: float, target: Matrix) -> None:
-        """Append a target, later than asked if the bounds on its speed demand it."""
+        """Append a target for a time, or for a later one if the bounds on its speed require it."""
         begin, before = self._path[-1]
         if self._shown > begin:  # the target has rested since
             begin = self._shown

@@ -28,7 +28,7 @@ _LEAST = 2e-15
 def to_mujoco(self: Robot) -> Any:
     """Return the robot as an `MjModel` of MuJoCo, without shapes.
 
-    `Robot.from_mujoco` makes the same robot of it. Links are bodies and extra frames are sites; a
+    `Robot.from_mujoco` returns the same robot again. Links are bodies and extra frames are sites; a
     link "world" that is not the root gets underscores, because MuJoCo has such a body itself.
     Joints of one degree of freedom and ball joints keep their name. A floating joint is a free
     joint if its origin is that of the world, otherwise slides "<name>/x" to "<name>/z" and a ball

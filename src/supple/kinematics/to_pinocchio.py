@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def to_pinocchio(self: Robot) -> Any:
     """Return the robot as a `pinocchio.Model`, without shapes.
 
-    `Robot.from_pinocchio` makes a robot of it with the same joints, frames, limits on position and
-    speed, and masses, in which those of links that fixed joints connect are added up. Links are
+    `Robot.from_pinocchio` returns a robot with the same joints, frames, limits on position and
+    speed, and masses; those of links that fixed joints connect are then in one sum. Links are
     frames of type BODY, extra frames of type OP_FRAME. Joints that follow others are mimic joints
     of Pinocchio; a screw joint that does is two of them. Loops and couplings are left out with a
     `UserWarning`. `Robot.from_pinocchio` says how q differs

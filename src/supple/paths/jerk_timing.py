@@ -221,8 +221,8 @@ def _squared_speed(
         turns: Those of them at which the path turns back.
         starts: Positive coefficients to start from (k, M + number of turns).
         tight: Factors (3, M) by which squared speed, acceleration and jerk^(2/3) are reduced.
-        begin: Relative accuracy of the duration in the beginning.
-        end: Relative accuracy of the duration in the end.
+        begin: Relative accuracy of the duration after the first round of the optimization.
+        end: Relative accuracy of the duration after its last round.
     """
     h = np.diff(u)
     joints, points = rows.jerk.shape[2], 3 * len(h)

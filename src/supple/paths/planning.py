@@ -1,9 +1,9 @@
 """Whole paths: configurations along a sequence of targets, on one branch wherever one exists.
 
-Configurations along the path form a graph (`path_branches`, `path_self_motion`, `path_tracks`).
-The route with the fewest reconfigurations (`path_graph`) is refined until the tool stays on the
-path (`path_refine`). A connection of the route that turns out to leave the path is removed from
-the graph, and the next route is tried.
+Configurations along the path form a graph (`branches.py`, `self_motion.py`, `tracks.py`). The route
+with the fewest reconfigurations (`graph.py`) is refined until the tool stays on the path
+(`refine.py`). A connection of the route that turns out to leave the path is removed from the graph,
+and the next route is tried.
 
 Tuned constants are explained in docs/constants.md.
 """

@@ -1,4 +1,4 @@
-"""The motion of a robot that follows targets: the kernel's loop, and what it keeps apart.
+"""The motion of a robot that follows targets: the kernel's loop, and the shapes it keeps apart.
 
 Tuned constants are explained in docs/constants.md.
 """

@@ -49,13 +49,13 @@ class Follow:
             raise InputError(f"Follow: a weight must be above 0; given: zeros for {self.frame!r}")
 
     def target(self, T: Array) -> Array:
-        """Return the part of poses (..., 4, 4) that follows: positions, rotations or poses."""
+        """Return the part of poses (..., 4, 4) with a weight: positions, rotations or poses."""
         if self.rotation == 0:
             return T[..., :3, 3]
         return T[..., :3, :3] if self.position == 0 else T
 
     def velocity(self, v: Array, w: Array) -> Array:
-        """Return the part of velocities v (..., 3) [m/s] and w (..., 3) [rad/s] that follows."""
+        """Return the velocities with a weight, of v (..., 3) [m/s] and w (..., 3) [rad/s]."""
         if self.rotation == 0:
             return v
         return w if self.position == 0 else np.concatenate([v, w], axis=-1)

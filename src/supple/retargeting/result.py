@@ -115,7 +115,7 @@ class Retargeted(ReadOnlyArrays):
 
     @cached_property
     def collision(self) -> Array:
-        """Depth (T,) by which two links overlap, beyond what their shapes always do [m]."""
+        """Depth (T,) by which two links overlap, more than they always do [m]."""
         depths = link_depths(self.robot, self.world, self.q, others=True)
         return np.zeros(len(self)) if depths is None else depths
 

@@ -48,7 +48,7 @@ class Terrain:
     def surfaces(self, at: Array) -> tuple[Array, Array]:
         """Return the heights (s, ...) of all surfaces at points (..., 2 or 3), and the normals.
 
-        The height is -inf where a surface does not extend to. Normals are (s, ..., 3).
+        The height is -inf beyond the edges of a surface. Normals are (s, ..., 3).
         """
         flat = [T for T in self.planes if T[2, 2] >= _VERTICAL]
         every = at[..., :2].reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""A walking human, made of formulas: to try a robot without recorded data."""
+"""The motion of a walking human by formulas, to try a robot without recorded data."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Shape: TypeAlias = tuple[int, ...]
 class Task:
     """Base class of the tasks. Subclasses define the rows, targets and velocities.
 
-    The class attributes are all that other files ask of a kind of task.
+    Other files know a kind of task only by its class attributes.
     """
 
     target_shapes: ClassVar[tuple[Shape, ...]] = ()  # of one target; none if a robot decides

@@ -159,7 +159,7 @@ class _TurningTask(_FrameTask):
             raise unknown_name_error(f"axis in about= of {name}", self.about, ("x", "y", "z"))
         if self.axes == SPATIAL or self._alternate:
             raise InputError(
-                f"{name}: about needs axes other than 'spatial', and alternate=False; given: "
+                f"{name}: about= needs axes other than 'spatial', and alternate=False; given: "
                 f"axes={self.axes!r}, alternate={self._alternate}"
             )
         turns = [row for row in self.rows or () if row.startswith("r") and row != f"r{self.about}"]

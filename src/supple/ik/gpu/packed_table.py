@@ -37,5 +37,5 @@ def _rounded(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def table_steps(problem: CompiledProblem) -> int:
-    """Return `steps` of search.cu."""
+    """Return the number of products of eight values for one distance: `steps` of search.cu."""
     return -(-(len(problem.seed_table.scale) + 2) // 8)
