@@ -7,11 +7,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from cases import each
 from harness import Lane, same_bits
 from matrices import BOUND, SMALLEST, from_spectrum, normalized
 
 SIZES = (1, 2, 3, 6, 7, 20, 64)
-sizes = pytest.mark.parametrize("n", SIZES)
+sizes = each("n", SIZES)
 
 
 def gram(g: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cases import each
 from harness import LANES, Lane, same_bits
 from matrices import orthonormal
 
 Array = np.ndarray
 SHAPES = ((1, 1), (2, 3), (3, 3), (6, 7), (6, 6), (3, 7), (6, 12))
 alone = pytest.mark.parametrize("lane", [x for x in LANES if x.width == 1], ids=str)
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+shapes = each("shape", SHAPES)
 
 
 def problems(shape: tuple[int, int], dtype: np.dtype, count: int = 61) -> dict[str, Array]:

@@ -7,12 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from cases import each
 from harness import Lane, same_bits
 from matrices import hard, orthonormal
 from sizes import nightly
 
 SHAPES = ((1, 1), (1, 5), (2, 2), (3, 3), (3, 7), (6, 6), (6, 7), (6, 9), (12, 25))
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+shapes = each("shape", SHAPES)
 BOUNDS = (1e-3, 0.5, 20.0)
 
 # Tolerance of q̇, in units of the change of q̇ that is caused by rounding J. The search ends anywhere
@@ -119,7 +120,7 @@ def test_the_optimal_step_is_valid_exactly_where_the_rank_is_certain(
         assert (ratio <= 64 * lane.eps).any()
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, (7, 6), (3, 2)], ids=str)
+@each("shape", [*SHAPES, (7, 6), (3, 2)])
 def test_valid_optimal_steps_are_finite_and_within_the_bound(
     lane: Lane, shape: tuple[int, int]
 ) -> None:

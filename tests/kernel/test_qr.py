@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cases import each
 from harness import Lane, same_bits
 from matrices import BOUND, LARGEST, SHAPES, hard, normalized, not_orthonormal, tolerance
 from sizes import a_third
 
-shapes = pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)
+shapes = each("shape", [*SHAPES, LARGEST])
 
 
 def problems(shape: tuple[int, int], lane: Lane) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +51,7 @@ def test_packs_of_any_width_give_the_bits_of_a_single_lane(
         assert same_bits(result, alone) if result.dtype != bool else np.array_equal(result, alone)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (6, 6), (12, 6), (64, 20)], ids=str)
+@each("shape", [(1, 1), (7, 1), (6, 6), (12, 6), (64, 20)])
 @pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6, 1e-9])
 def test_qr_solves_least_squares_backward_stably(
     lane: Lane, shape: tuple[int, int], smallest: float

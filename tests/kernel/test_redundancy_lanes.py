@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from cases import each
 from harness import LANES, STEP, Lane, compiled, instruction_sets, same_bits
 from matrices import from_spectrum, orthonormal
 from names import without_addresses
@@ -91,7 +92,7 @@ def condition(J: Array) -> Array:
 
 
 @alone
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("index", range(len(STEPS)), ids=lambda i: without_addresses(STEPS[i])[:60])
 def test_steps_in_the_kernel_agree_with_those_in_python(
     lane: Lane, index: int, shape: tuple[int, int]
@@ -122,7 +123,7 @@ def switching(step: Step, J: Array, e: Array, v: Array, here: Array, room: Array
     return np.abs(np.linalg.norm(plain, axis=1) - step.max_speed) <= 1e-6 + room
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (6, 7)], ids=str)
+@each("shape", [(2, 3), (6, 7)])
 def test_redundancy_steps_in_a_pack_have_the_bits_of_single_ones(
     lane: Lane, shape: tuple[int, int]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from harness import Lane, same_bits
 from matrices import (
     BOUND,
@@ -20,7 +21,7 @@ from matrices import (
 )
 from sizes import a_third
 
-shapes = pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)
+shapes = each("shape", [*SHAPES, LARGEST])
 
 
 def hard_batch(shape: tuple[int, int], lane: Lane) -> tuple[np.ndarray, np.ndarray]:

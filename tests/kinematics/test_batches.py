@@ -10,6 +10,7 @@ import pytest
 
 import supple
 from calls import Call, calls, mimicking
+from cases import each
 from oracles import in_axes
 from sizes import NIGHTLY, a_third, nightly
 from slow_fk import fk as slow_fk
@@ -75,7 +76,7 @@ def test_batches_of_any_size_and_threads_have_the_bits_of_their_rows(
 
 @pytest.mark.usefixtures("isa")
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("name", ROBOTS)
 def test_batches_of_any_leading_shape_have_the_bits_of_their_rows(
     name: str, shape: tuple[int, ...], dtype: type
@@ -151,7 +152,7 @@ def test_conversions_to_double_keep_fractions(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("shape", [(7,), (4, 7), (3, 4, 7), (1, 7), (3, 1, 7), (1, 1, 7)], ids=str)
+@each("shape", [(7,), (4, 7), (3, 4, 7), (1, 7), (3, 1, 7), (1, 1, 7)])
 def test_speeds_are_broadcast_to_the_coordinates(shape: tuple[int, ...], dtype: type) -> None:
     panda = robot("panda")
     q = configurations("panda", dtype)[:12].reshape(3, 4, 7)
@@ -194,7 +195,7 @@ def wrapped(x: float) -> float:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (50,), (5, 9)], ids=str)
+@each("shape", [(), (0,), (3,), (50,), (5, 9)])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_results_are_written_to_out_arrays(name: str, shape: tuple[int, ...], dtype: type) -> None:
     arm = robot(name)

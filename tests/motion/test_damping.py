@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import damping_paper as papers
+from cases import each
 from rules import EVERY, NUMBERS, key
 from spectra import EPS, SHAPES, hard_spectra, of_spectrum, random_spectra, samples
 from supple import DLS, Linearization, _core
@@ -29,7 +30,7 @@ from supple.damping.rule import KernelRule
 
 Array = np.ndarray
 LESS = [rule for rule in EVERY if not isinstance(rule, Optimal | ResidualOptimal)]
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+shapes = each("shape", SHAPES)
 
 
 def test_every_rule_is_tested() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from supple._core import Rule
 
+from cases import each
 from rules import EVERY, key
 from sizes import a_third
 from spectra import ZERO, hard_spectra, history, of_spectrum, random_spectra
@@ -92,7 +93,7 @@ def lost(lin: Linearization, lambda2: float) -> float:
 
 @rules
 @precisions
-@pytest.mark.parametrize("k", [1, 2, 6, 7])
+@each("k", [1, 2, 6, 7])
 def test_damping_rules_give_the_same_lambda2_in_kernel_and_python(
     rule: KernelRule, dtype: type, k: int, isa: str
 ) -> None:

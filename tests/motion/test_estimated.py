@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from filtering_paper import Estimated, eq14
 from harness import LANES, Lane, same_bits
 from loops import robot
@@ -82,7 +83,7 @@ def test_estimated_damping_lags_the_exact_rule_by_one_step(name: str) -> None:
 
 
 @rules
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 def test_the_first_step_of_estimated_damping_is_that_of_its_rule(
     name: str, shape: tuple[int, int]
 ) -> None:
@@ -97,7 +98,7 @@ def test_the_first_step_of_estimated_damping_is_that_of_its_rule(
             np.testing.assert_allclose(dq, DLS(rule)(lin), rtol=0, atol=1e-9 * size)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 def test_estimated_damping_recovers_from_a_wrong_memory(shape: tuple[int, int]) -> None:
     """A memory orthogonal to the true direction is replaced, as if there were no memory."""
     rule, k = SpeedBound(3.0), min(shape)
@@ -150,7 +151,7 @@ def test_estimated_dls_refuses_rules_that_need_all_singular_values() -> None:
 
 
 @pytest.mark.parametrize("name", [*RULES, "directed"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("lane", LANES, ids=str)
 def test_steps_with_memory_on_every_lane_agree_with_python(
     lane: Lane, shape: tuple[int, int], name: str

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from filtering_paper import eq14, repaired, resolution
 from harness import LANES, Lane, same_bits
 from sizes import a_third
@@ -30,7 +31,7 @@ def starts(lin: Linearization) -> list[Array]:
     return [exact, unit(exact + 0.01 * some), some, unit(across)]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("how", FILTERS, ids=str)
 def test_the_gain_of_the_numerical_filter_is_bounded_at_singularities(
     how: NumericalFilter, shape: tuple[int, int]
@@ -45,7 +46,7 @@ def test_the_gain_of_the_numerical_filter_is_bounded_at_singularities(
             assert abs(np.linalg.norm(memory.u) - 1) < 1e-14
 
 
-@pytest.mark.parametrize("shape", WIDE, ids=str)
+@each("shape", WIDE)
 @pytest.mark.parametrize("how", FILTERS, ids=str)
 def test_a_step_of_the_numerical_filter_is_that_of_the_paper(
     how: NumericalFilter, shape: tuple[int, int]
@@ -76,7 +77,7 @@ def sensitivity(
     return 0.0
 
 
-@pytest.mark.parametrize("shape", WIDE, ids=str)
+@each("shape", WIDE)
 def test_commands_across_the_singular_direction_are_performed_exactly(
     shape: tuple[int, int],
 ) -> None:
@@ -95,7 +96,7 @@ def test_commands_across_the_singular_direction_are_performed_exactly(
             assert np.linalg.norm(J @ damped - e) > 0.005 * np.linalg.norm(e)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 def test_far_from_singularities_the_filter_is_the_pseudoinverse(shape: tuple[int, int]) -> None:
     for sample in samples(shape):
         lin = sample.linearization
@@ -212,7 +213,7 @@ def test_filter_gains_are_continuous_and_zero_away_from_singularities(edge: floa
 # ---- the estimate ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("lambda2", [0.0, 1e-6, 0.04])
 def test_the_estimate_of_sigma_min_keeps_its_bounds_from_any_start(
     shape: tuple[int, int], lambda2: float
@@ -316,7 +317,7 @@ def test_bad_input_is_refused(make: object) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("lane", LANES, ids=str)
 def test_steps_with_memory_on_every_lane_agree_with_python(
     lane: Lane, shape: tuple[int, int], count: int

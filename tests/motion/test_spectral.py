@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cases import each
 from supple import DLS, Linearization, _core
 from supple.damping import (
     ConditionBound,
@@ -70,7 +71,7 @@ def samples(m: int, n: int) -> tuple[Array, Array, Array]:
 
 
 @each_rule
-@pytest.mark.parametrize(("m", "n"), SIZES)
+@each("m, n", SIZES)
 @pytest.mark.parametrize("isa", _core.isas())
 def test_rules_of_extreme_singular_values_agree_with_the_svd(
     rule: object, m: int, n: int, isa: str

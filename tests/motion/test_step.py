@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import supple
 from batch_steps import in_kernel
+from cases import each
 from sizes import a_third
 from supple import _core, damping
 from supple.motion.linearization import Linearization
@@ -107,7 +108,7 @@ def amplification(step: Step, J: Array) -> float:
 
 
 @pytest.mark.parametrize("isa", _core.isas())
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_steps_in_the_kernel_agree_with_those_in_python(
     step: Step, shape: tuple[int, int], isa: str
@@ -177,7 +178,7 @@ def test_a_step_of_a_batch_does_not_depend_on_other_rows(count: int) -> None:
         assert one[1] == lambda2[i]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("step", DAMPED, ids=str)
 def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, int]) -> None:
     """(JᵀJ + λ²) q̇ = Jᵀe, up to the backward error of each method."""
@@ -197,7 +198,7 @@ def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, in
             assert np.linalg.norm(dq) <= np.linalg.norm(e) / (2 * np.sqrt(lambda2)) * rounding
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 def test_the_damped_step_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
     """The bound is ‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖."""
     rng = np.random.default_rng(4)
