@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -187,11 +188,13 @@ def number(
     Raises:
         InputError: `given` is not a real number, is not finite, or is outside the bounds.
     """
-    value = np.nan
-    if not isinstance(given, bool) and isinstance(given, Real):
+    value = math.nan
+    if type(given) is float:
+        value = given
+    elif not isinstance(given, bool) and isinstance(given, Real):
         with suppress(OverflowError):
             value = float(given)
-    if np.isfinite(value) and above < value < below and least <= value <= most:
+    if math.isfinite(value) and above < value < below and least <= value <= most:
         return value
     ends = {"above": above, "at least": least, "below": below, "at most": most}
     bounds = " and ".join(f"{name} {end:g}" for name, end in ends.items() if np.isfinite(end))

@@ -6,6 +6,7 @@ Tuned constants are explained in docs/constants.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def limits_for(limits: object, robot: Robot) -> Limits:
     its speed limits.
     """
     if limits is None:
-        return Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME)
+        return _own_limits(robot)
     if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
         raise InputError(
             f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
@@ -80,6 +81,11 @@ def limits_for(limits: object, robot: Robot) -> Limits:
         name = robot.joint_names[int(limited.argmax())]
         raise InputError(f"the orientation of a ball joint has no limits; given: limits of {name}")
     return limits
+
+
+@lru_cache(maxsize=64)
+def _own_limits(robot: Robot) -> Limits:
+    return Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME)
 
 
 def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bool) -> float:
@@ -129,6 +135,7 @@ def moved_frames(layout: CompiledTasks) -> list[str]:
     return sorted({name for one in moved for name in (one.frame, one.base) if name is not None})
 
 
+@lru_cache(maxsize=64)
 def largest_curvature(layout: CompiledTasks) -> float:
     """Return the largest curvature of the tasks' frames and open tasks, as in `Curvature` [m/rad].
 
