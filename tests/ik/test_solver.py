@@ -62,10 +62,37 @@ def test_solvers_of_many_robots_are_kept_up_to_a_limit(monkeypatch: pytest.Monke
     robots = [UR5E.with_base(sp.pose([0.01 * k, 0, 0])) for k in range(8)]
     for robot in robots + robots[:5]:
         assert sp.solve(robot, robot.fk(robot.neutral() + 0.3))
-    assert len(position._solvers.known) <= 4
+    assert len(position._solvers.robots) <= 4
+    assert sum(robot._solvers is not None for robot in robots) <= 4
     position._solvers.cache_clear()
-    assert not position._solvers.known
+    assert not position._solvers.robots
+    assert all(robot._solvers is None for robot in robots)
     assert sp.solve(robots[0], robots[0].fk(robots[0].neutral() + 0.3))
+
+
+def test_solvers_of_many_options_are_kept_up_to_a_limit() -> None:
+    robot = UR5E.with_base(sp.pose([0.1, 0, 0]))
+    target = robot.fk(robot.neutral() + 0.3)
+    for k in [*range(40), 0]:
+        assert sp.solve(robot, target, position_tolerance=1e-6 * (k + 2))
+    assert len(robot._solvers.others) <= position._MOST_OPTIONS
+
+
+def test_options_with_default_values_take_the_known_solver() -> None:
+    robot = UR5E.with_base(sp.pose([0.2, 0, 0]))
+    target = robot.fk(robot.neutral() + 0.3)
+    one = sp.solve(robot, target)
+    other = sp.solve(robot, target, frame=None, position_tolerance=1e-6, world=None, clearance=0.0)
+    assert one.q.tobytes() == other.q.tobytes()
+    assert robot._solvers.others == ()
+
+
+@pytest.mark.parametrize("given", [np.array(0.5), np.array([0.5]), np.array([0.5, 0.5]), "0.5"])
+def test_options_that_equal_known_ones_are_checked(given: object) -> None:
+    for _ in range(2):
+        assert sp.solve(PANDA, T[0], q0=NEAR[0], max_move=0.5)
+        with pytest.raises(InputError, match="max_move"):
+            sp.solve(PANDA, T[0], q0=NEAR[0], max_move=given)
 
 
 def test_threads_may_share_a_solver() -> None:

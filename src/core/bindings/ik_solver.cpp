@@ -127,13 +127,29 @@ bool PySolver::read_one_target(nb::handle target, int i, double* numbers) const 
   return length > 1e-9 && length < 1e9;
 }
 
+PySolver::Prepared::Prepared(const PySolver& solver)
+    : wide(solver.wide_.ik),
+      minimized(solver.minimized_.ik),
+      fine(solver.fine_.ik),
+      closest(solver.closest_.ik) {}
+
 PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays)
-    : wide(solver.wide_.within(std::max(bounds.position, solver.float_tolerance_),
-                               std::max(bounds.rotation, 2e-5))),
-      minimized(solver.minimized_.within(wide.position_tolerance, wide.rotation_tolerance)),
-      fine(solver.fine_.within(bounds.position, bounds.rotation)),
-      closest(solver.closest_.within(bounds.position, bounds.rotation)),
-      request(arrays) {
+    : Prepared(solver) {
+  set(solver, bounds, arrays);
+}
+
+void PySolver::Prepared::set(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays) {
+  const float position = float(std::max(bounds.position, solver.float_tolerance_));
+  const float rotation = float(std::max(bounds.rotation, 2e-5));
+  for (IkProblem<float>* ik : {&wide, &minimized}) {
+    ik->position_tolerance = position;
+    ik->rotation_tolerance = rotation;
+  }
+  for (IkProblem<double>* ik : {&fine, &closest}) {
+    ik->position_tolerance = bounds.position;
+    ik->rotation_tolerance = bounds.rotation;
+  }
+  request = arrays;
   solver.prepare_table(bounds.deadline);
   request.search = &wide;
   request.minimized = &minimized;
@@ -212,13 +228,15 @@ void PySolver::run(const Bounds& bounds, const SolveRequest& arrays) {
     };
     return run_subproblems(bounds, arrays, subproblem_arrays_, run_one);
   }
-  Prepared prepared(*this, bounds, arrays);
+  if (!prepared_) prepared_ = std::make_unique<Prepared>(*this);
+  prepared_->set(*this, bounds, arrays);
+  SolveRequest& request = prepared_->request;
   long long deadline = bounds.deadline;
   if (deadline) {
-    prepared.request.stop = &past;
-    prepared.request.stop_context = &deadline;
+    request.stop = &past;
+    request.stop_context = &deadline;
   }
-  isa().solve->run(prepared.request, workspace(prepared.request));
+  isa().solve->run(request, workspace(request));
 }
 
 void* PySolver::workspace(const SolveRequest& request) {

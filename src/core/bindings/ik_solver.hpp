@@ -140,8 +140,12 @@ class PySolver {
   // A copy of the request `arrays` (targets and results), completed with the solver's constants and
   // the given bounds.
   struct Prepared {
+    explicit Prepared(const PySolver& solver);
     Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
     Prepared(const Prepared&) = delete;  // contains pointers to its own members
+
+    // Replaces the bounds and the request. Of the same solver, this copies no constants.
+    void set(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
 
     IkProblem<float> wide, minimized;
     IkProblem<double> fine, closest;
@@ -253,6 +257,7 @@ class PySolver {
   std::unique_ptr<OwnedBase> base_;  // null unless the robot has several limbs on a free base
   std::unique_ptr<ReachTable> reach_;
   std::unique_ptr<Scratch> workspace_;   // reused from problem to problem
+  std::unique_ptr<Prepared> prepared_;   // the same
   std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem
   std::vector<Subproblem> moving_;       // empty if all joints move a task
   SubproblemArrays subproblem_arrays_;   // reused from problem to problem

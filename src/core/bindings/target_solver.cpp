@@ -2,6 +2,8 @@
 #define NO_IMPORT_ARRAY
 #include "bindings/module.hpp"
 
+#include <structmember.h>
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -29,8 +31,9 @@ using namespace nb::literals;
 constexpr int solution_fields = 12;
 constexpr double largest_angle = 4 * 3.141592653589793;  // as in supple.kinematics.plausible [rad]
 
-// The Python class of a solution, whose instances have only slots. Setting the slots by their
-// descriptors, as object.__setattr__ does, takes a tenth of the time of calling the class.
+// The Python class of a solution, whose instances have only slots. Writing the slots of a new
+// instance takes a tenth of the time of setting them by their descriptors, as object.__setattr__
+// does, and that a tenth of the time of calling the class.
 class SolutionClass {
  public:
   explicit SolutionClass(nb::handle given) : class_(nb::borrow(given)) {
@@ -38,30 +41,31 @@ class SolutionClass {
     if (slots.size() != solution_fields)
       throw nb::type_error("the solution class must have 12 slots");
     for (int i = 0; i < solution_fields; ++i) {
-      slot_[i] = given.attr(slots[i]);
-      set_[i] =
-          reinterpret_cast<descrsetfunc>(PyType_GetSlot(Py_TYPE(slot_[i].ptr()), Py_tp_descr_set));
-      if (!set_[i]) throw nb::type_error("the slots of the solution class must be plain members");
+      const nb::object slot = given.attr(slots[i]);
+      if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type)
+        throw nb::type_error("the slots of the solution class must be plain members");
+      offset_[i] = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member->offset;
     }
   }
 
-  // Returns a new solution with these fields, borrowed, in the order of `__slots__`. A null field
-  // is one that Python could not make.
-  nb::object make(const std::array<nb::handle, solution_fields>& field) const {
+  // Returns a new solution with these fields, in the order of `__slots__`. An invalid field is one
+  // that Python could not make.
+  nb::object make(std::array<nb::object, solution_fields> field) const {
     auto* const type = reinterpret_cast<PyTypeObject*>(class_.ptr());
     nb::object made = nb::steal(PyType_GenericAlloc(type, 0));
     bool complete = made.is_valid();
-    for (int i = 0; complete && i < solution_fields; ++i) {
-      complete = field[i].is_valid() && set_[i](slot_[i].ptr(), made.ptr(), field[i].ptr()) == 0;
-    }
+    for (int i = 0; i < solution_fields; ++i) complete = complete && field[i].is_valid();
     if (!complete) throw nb::python_error();
+    char* const begin = reinterpret_cast<char*>(made.ptr());
+    for (int i = 0; i < solution_fields; ++i) {
+      *reinterpret_cast<PyObject**>(begin + offset_[i]) = field[i].release().ptr();
+    }
     return made;
   }
 
  private:
   nb::object class_;
-  std::array<nb::object, solution_fields> slot_;
-  std::array<descrsetfunc, solution_fields> set_;
+  std::array<Py_ssize_t, solution_fields> offset_;
 };
 
 nb::object bytes_of(const double* numbers, int count) {
@@ -78,15 +82,15 @@ class PyTargetSolver {
   PyTargetSolver(nb::object kernel, nb::object robot, const Ints& balls,
                  const std::vector<bool>& prismatic, const std::optional<SearchSpec>& without_q0,
                  const std::optional<SearchSpec>& with_q0, nb::type_object solution,
-                 nb::tuple statuses, nb::object collision, nb::object check)
+                 const nb::tuple& statuses, nb::object collision, nb::object check)
       : kernel_(std::move(kernel)),
         robot_(std::move(robot)),
         layout_(int(prismatic.size()), balls),
         prismatic_(prismatic),
         spec_{without_q0, with_q0},
         solution_(solution),
-        statuses_(std::move(statuses)),
         check_(std::move(check)) {
+    for (nb::handle status : statuses) status_.push_back(nb::borrow(status));
     if (kernel_.is_none()) return;
     if (!nb::isinstance<PySolver>(kernel_))
       throw nb::type_error("kernel must be a Solver, or None");
@@ -151,7 +155,7 @@ class PyTargetSolver {
     if (outcome == Outcome::nonfinite) return {};
     if (layout_.has_balls()) layout_.from_kernel(request.q, data_of<double>(q));
     blocked = outcome == Outcome::blocked;
-    nb::object task_targets, seed;
+    nb::object task_targets = nb::none(), seed = nb::none();
     if (solver_->several_tasks()) {
       const int size = solver_->targets();
       numbers[size] = bounds.position;
@@ -160,15 +164,14 @@ class PyTargetSolver {
     }
     // Bytes are a copy of q0, which the caller may change later, and are made faster than an array.
     if (seeded) seed = bytes_of(layout_.has_balls() ? unit : request.q0, int(nq));
-    const nb::object position = nb::steal(PyFloat_FromDouble(error[0])),
-                     rotation = nb::steal(PyFloat_FromDouble(error[1])),
-                     iterations = nb::steal(PyLong_FromLong(effort[0])),
-                     restarts = nb::steal(PyLong_FromLong(std::max(effort[1] - 1, 0)));
-    const nb::handle none = Py_None;
-    return solution_.make({q, PyTuple_GetItem(statuses_.ptr(), int(outcome)), position, rotation,
-                           iterations, restarts, none, robot_, seeded ? nb::handle(seed) : none,
-                           solver_->given_tasks,
-                           solver_->several_tasks() ? nb::handle(task_targets) : none, check_});
+    nb::object position = nb::steal(PyFloat_FromDouble(error[0])),
+               rotation = nb::steal(PyFloat_FromDouble(error[1])),
+               iterations = nb::steal(PyLong_FromLong(effort[0])),
+               restarts = nb::steal(PyLong_FromLong(std::max(effort[1] - 1, 0)));
+    return solution_.make({std::move(q), status_.at(std::size_t(outcome)), std::move(position),
+                           std::move(rotation), std::move(iterations), std::move(restarts),
+                           nb::none(), robot_, std::move(seed), solver_->given_tasks,
+                           std::move(task_targets), check_});
   }
 
  private:
@@ -177,37 +180,26 @@ class PyTargetSolver {
   std::vector<bool> prismatic_;        // (nv,)
   std::optional<SearchSpec> spec_[2];  // without and with q0
   SolutionClass solution_;
-  nb::tuple statuses_;
+  std::vector<nb::object> status_;           // of each outcome
   nb::object check_;                         // what solutions are checked for, as a Python object
   std::optional<CollisionCheck> collision_;  // the same for the kernel
   PySolver* solver_ = nullptr;               // of `kernel_`
 };
 
-// solver(target), solver(target, q0) or solver(target, q0=q0). Python's method `_solve_one` takes
-// all other arguments, and the targets that the kernel cannot read; `_settled` takes the solutions
-// that collide.
-//
-// A method `__call__` would be looked up in each call and its arguments converted twice, which
-// takes a tenth of the time of a short search.
-PyObject* call(PyObject* self, PyObject* args, PyObject* named) {
-  static PyObject* const q0_name = PyUnicode_InternFromString("q0");
-  const Py_ssize_t count = PyTuple_Size(args), more = named ? PyDict_Size(named) : 0;
-  PyObject* q0 = nullptr;  // null for other arguments
-  if (count == 1 && more == 0) q0 = Py_None;
-  if (count == 1 && more == 1) q0 = PyDict_GetItemWithError(named, q0_name);
-  if (count == 2 && more == 0) q0 = PyTuple_GetItem(args, 1);
+// Solves one target. Python's method `_solve_one` takes all arguments that are not read here
+// (`args`, `named`), and the targets that the kernel cannot read; `_settled` takes the solutions
+// that collide. q0 is null for other arguments.
+template <class InPython>
+PyObject* solve_one(PyObject* self, PyObject* target, PyObject* q0, InPython&& in_python) {
   try {
     if (q0 && nb::inst_ready(self)) {
-      const PyTargetSolver& solver = *nb::inst_ptr<PyTargetSolver>(self);
-      PyObject* const target = PyTuple_GetItem(args, 0);
       bool blocked = false;
-      nb::object made = solver.solve(target, q0, blocked);
+      nb::object made = nb::inst_ptr<PyTargetSolver>(self)->solve(target, q0, blocked);
       if (blocked)
         made = nb::handle(self).attr("_settled")(made, nb::handle(target), nb::handle(q0));
       if (made.is_valid()) return made.release().ptr();
     }
-    const nb::object in_python = nb::handle(self).attr("_solve_one");
-    return PyObject_Call(in_python.ptr(), args, named);
+    return in_python(nb::object(nb::handle(self).attr("_solve_one")).ptr());
   } catch (nb::python_error& error) {
     error.restore();
   } catch (const std::bad_alloc&) {
@@ -218,7 +210,36 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* named) {
   return nullptr;
 }
 
-PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call)}, {0, nullptr}};
+// solver(target), solver(target, q0) or solver(target, q0=q0).
+//
+// A method `__call__` would be looked up in each call and its arguments converted twice, which
+// takes a tenth of the time of a short search.
+PyObject* call(PyObject* self, PyObject* args, PyObject* named) {
+  static PyObject* const q0_name = PyUnicode_InternFromString("q0");
+  const Py_ssize_t count = PyTuple_Size(args), more = named ? PyDict_Size(named) : 0;
+  PyObject* q0 = nullptr;
+  if (count == 1 && more == 0) q0 = Py_None;
+  if (count == 1 && more == 1) q0 = PyDict_GetItemWithError(named, q0_name);
+  if (count == 2 && more == 0) q0 = PyTuple_GetItem(args, 1);
+  return solve_one(self, q0 ? PyTuple_GetItem(args, 0) : nullptr, q0,
+                   [&](PyObject* in_python) { return PyObject_Call(in_python, args, named); });
+}
+
+// The call with target and q0, for `supple.solve`: without a tuple of the arguments.
+PyObject* call_known(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) return PyErr_Format(PyExc_TypeError, "_known takes a target and q0");
+  return solve_one(self, args[0], args[1], [&](PyObject* in_python) {
+    return PyObject_CallFunctionObjArgs(in_python, args[0], args[1], nullptr);
+  });
+}
+
+PyMethodDef methods[] = {
+    {"_known", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_known)),
+     METH_FASTCALL, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot slots[] = {
+    {Py_tp_call, reinterpret_cast<void*>(call)}, {Py_tp_methods, methods}, {0, nullptr}};
 
 }  // namespace
 

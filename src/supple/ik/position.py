@@ -22,6 +22,9 @@ from supple.tasks import Task, TaskLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_MOST_ROBOTS = 64  # whose solvers are kept
+_MOST_OPTIONS = 16  # sets of options of one robot
+
 _OF_SOLVER = ("damping", "max_step", "step", "max_iterations", "timeout", "max_seeds", "threads")
 _MOVED = {  # hints for `known_arguments`
     **{
@@ -38,15 +41,72 @@ _MOVED = {  # hints for `known_arguments`
 }
 
 
-class _Solvers:
-    """The solvers of the last calls.
+_DEFAULTS = {
+    **dict.fromkeys(("frame", "tasks", "prefer", "max_move", "world")),
+    "position_tolerance": TOLERANCE,
+    "rotation_tolerance": TOLERANCE,
+    "clearance": 0.0,
+}
 
-    A key is a robot, or a tuple of a robot and the options of a call as pairs of name and value.
-    Reading needs no lock, also in free-threaded Python: an entry is replaced as a whole.
+
+def _changed(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that differ from their defaults."""
+    return {
+        name: one
+        for name, one in options.items()
+        if name not in _DEFAULTS
+        or not (one is _DEFAULTS[name] or (type(one) is float and one == _DEFAULTS[name]))
+    }
+
+
+class _Known:
+    """The solvers of one robot: the one without options, and those of sets of options.
+
+    Reading needs no lock, also in free-threaded Python: attributes are replaced as a whole.
     """
 
+    __slots__ = ("others", "plain")
+
+    def __init__(self) -> None:
+        self.plain: Solver | None = None
+        # Options, names and types of those that are numbers, and the solver; the last one first.
+        self.others: tuple[tuple[dict[str, Any], list[tuple[str, type]], Solver], ...] = ()
+
+    def find(self, options: dict[str, Any]) -> Solver | None:
+        """Return the solver with these options, if it is known."""
+        if not options:
+            return self.plain
+        try:
+            for known, numbers, solver in self.others:
+                if known == options:
+                    for name, kind in numbers:  # 1 equals True, which is not a valid number
+                        if type(options[name]) is not kind:
+                            break
+                    else:
+                        return solver
+        except Exception:  # raised by == of an array or another object
+            pass
+        return None
+
+    def find_given(self, options: dict[str, Any]) -> Solver | None:
+        """Do the same for options some of which may have their default values."""
+        return self.find(options) or self.find(_changed(options))
+
+    def add(self, options: dict[str, Any], solver: Solver) -> None:
+        """Add a solver. The oldest of too many sets of options is forgotten."""
+        if not options:
+            self.plain = solver
+            return
+        kinds = [(name, type(one)) for name, one in options.items()]
+        numbers = [(name, kind) for name, kind in kinds if issubclass(kind, float | int)]
+        self.others = ((options, numbers, solver), *self.others[: _MOST_OPTIONS - 1])
+
+
+class _Solvers:
+    """The solvers of the last calls. Each robot has its own as the attribute `_solvers`."""
+
     def __init__(self, most: int) -> None:
-        self.known: dict[object, Solver] = {}
+        self.robots: dict[Robot, None] = {}  # the oldest first
         self._most = most
         self._lock = Lock()
 
@@ -54,26 +114,32 @@ class _Solvers:
         """Return the solver of a robot with options, made on first use."""
         if not all(map(_is_constant, options.values())):
             return Solver(robot, **options)
-        key: object = (robot, *options.items()) if options else robot
-        # As parts of a key, 0 and 1 equal False and True, which are not valid numbers.
-        if any(isinstance(one, float | int) and one in (0, 1) for one in options.values()):
-            key = (key, "numbers")
-        solver = self.known.get(key)
-        if solver is None:
-            solver = Solver(robot, **options)
-            with self._lock:
-                while len(self.known) >= self._most:
-                    del self.known[next(iter(self.known))]
-                self.known[key] = solver
+        known: _Known | None = robot._solvers
+        if known is not None:
+            found = known.find(options)
+            if found is not None:
+                return found
+        solver = Solver(robot, **options)
+        with self._lock:
+            while robot not in self.robots and len(self.robots) >= self._most:
+                self._forget(next(iter(self.robots)))
+            self.robots[robot] = None
+            known = vars(robot)["_solvers"] = robot._solvers or _Known()
+            known.add(options, solver)
         return solver
+
+    def _forget(self, robot: Robot) -> None:
+        del self.robots[robot]
+        vars(robot)["_solvers"] = None  # ends the reference cycle of robot and solvers
 
     def cache_clear(self) -> None:
         """Release all solvers."""
         with self._lock:
-            self.known.clear()
+            for robot in list(self.robots):
+                self._forget(robot)
 
 
-_solvers = _Solvers(64)
+_solvers = _Solvers(_MOST_ROBOTS)
 
 
 def _with_known_solver(function: Function) -> Function:
@@ -81,18 +147,18 @@ def _with_known_solver(function: Function) -> Function:
 
     Checking all arguments and making a solver would take longer than most searches.
     """
-    known, every = _solvers.known, known_arguments(**HINTS, **_MOVED)(function)
+    every = known_arguments(**HINTS, **_MOVED)(function)
 
     @wraps(function)
     def call(robot: Any, target: Any, *others: Any, q0: Any = None, **options: Any) -> Any:
-        if not others:
-            try:
-                solver = known[(robot, *options.items()) if options else robot]
-            except (KeyError, TypeError, ValueError):  # new options, or options without a hash
-                pass
-            else:
-                return solver(target, q0)
-        return every(robot, target, *others, q0=q0, **options)
+        try:
+            known = robot._solvers
+            solver = known.find_given(options) if options else known.plain
+        except AttributeError:  # the first call, or not a robot
+            solver = None
+        if solver is None or others:
+            return every(robot, target, *others, q0=q0, **options)
+        return solver._known(target, q0)
 
     return call  # type: ignore[return-value]
 
@@ -161,17 +227,8 @@ def solve(
         "world": world,
         "clearance": clearance,
     }
-    defaults = {
-        "position_tolerance": TOLERANCE,
-        "rotation_tolerance": TOLERANCE,
-        "clearance": 0.0,
-    }
-    options: dict[str, Any] = {
-        name: one for name, one in given.items() if one is not defaults.get(name)
-    }
-    if type(clearance) is float and clearance == 0.0:
-        options.pop("clearance", None)
-    return _solvers.of(robot, options)(target, q0, explain)
+    solver = _solvers.of(robot, _changed(given))
+    return solver(target, q0, explain) if explain else solver(target, q0)
 
 
 def _is_constant(given: object) -> bool:

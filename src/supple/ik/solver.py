@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -211,7 +211,7 @@ class Solver(_core.TargetSolver):
         }
         self._problem: CompiledProblem | None = None
         self._iterated: Callable[[SolveOptions], StepSearch] | None = None
-        self._all_of_pose: Callable[[Any], Solutions | None] | None = None
+        self._is_plain = False
         self._calls: DeviceCalls | None = None  # with targets in GPU memory
         self._closed: ClosedSearch | None = None  # of a robot with loops
         if not robot.is_tree:
@@ -230,9 +230,13 @@ class Solver(_core.TargetSolver):
         else:
             self._problem = compile_problem(robot, selected, damping, max_step)
             plain = all(one is None for one in (tasks, frame, damping, max_step))
-            if plain and settings == _DEFAULTS:
-                self._all_of_pose = all_solver(robot)
+            self._is_plain = plain and settings == _DEFAULTS
         self._prepare()
+
+    @cached_property
+    def _all_of_pose(self) -> Callable[[Any], Solutions | None] | None:
+        """The fast path of `all`; computed on first use, because finding the arm takes long."""
+        return all_solver(self._robot) if self._is_plain else None
 
     def _prepare(self) -> None:
         """Prepare the kernel for calls with one target."""
@@ -321,6 +325,8 @@ class Solver(_core.TargetSolver):
                 InputError: An argument is malformed or not finite, or there are several targets.
                 MissingExtraError, DeviceError: The GPU is not available.
             """
+
+        def _known(self, target: Any, q0: ArrayLike | None) -> Solution: ...
 
     @known_arguments(**_FIXED)
     def _solve_one(self, target: Any, q0: Any = None, explain: bool = False) -> Solution:

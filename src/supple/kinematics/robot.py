@@ -106,6 +106,7 @@ class Robot:
         _tree: Tree
         _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
         _structures: dict[str, Structure]
+        _solvers: Any  # the solvers of `supple.solve` (ik/position.py)
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
         """Make a robot from a description, placed in the world.
@@ -145,6 +146,7 @@ class Robot:
             _tree=folded,
             _chains={},
             _structures={},
+            _solvers=None,
         )
         EVERY_ROBOT.add(self)
 
