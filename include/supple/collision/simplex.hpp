@@ -132,15 +132,14 @@ SUPPLE_FN Vec3<T> reduce(Simplex<T>& s) {
       for (int k = j + 1; k < s.count; ++k) consider_face(s, i, j, k, best);
     }
   }
-  Simplex<T> kept;
-  kept.count = best.count;
+  s.count = best.count;
   Vec3<T> v = zero;
   for (int i = 0; i < best.count; ++i) {
-    kept.point[i] = s.point[best.corner[i]];
-    kept.weight[i] = best.weight[i];
-    v = fma(kept.point[i].w, kept.weight[i], v);
+    const int from = best.corner[i];  // they ascend
+    if (from != i) s.point[i] = s.point[from];
+    s.weight[i] = best.weight[i];
+    v = fma(s.point[i].w, s.weight[i], v);
   }
-  s = kept;
   return v;
 }
 

@@ -289,14 +289,15 @@ struct Register {
   typedef T Vector __attribute__((vector_size(W * sizeof(T))));
   typedef Bits BitVector __attribute__((vector_size(W * sizeof(T))));
 
+  // Signed, as comparisons are: for unsigned ones, GCC compares again in each selection.
   struct Mask {
-    BitVector v;
+    decltype(Vector{} < Vector{}) v;
 
     friend SUPPLE_INLINE Mask operator&(Mask a, Mask b) { return {a.v & b.v}; }
     friend SUPPLE_INLINE Mask operator|(Mask a, Mask b) { return {a.v | b.v}; }
     friend SUPPLE_INLINE Mask operator!(Mask a) { return {~a.v}; }
     friend SUPPLE_INLINE bool any(Mask a) {
-      Bits sum = a.v[0];
+      auto sum = a.v[0];
       for (int i = 1; i < W; ++i) sum |= a.v[i];
       return sum != 0;
     }
@@ -321,12 +322,12 @@ struct Register {
   friend SUPPLE_INLINE Register operator*(Register a, Register b) { return of(a.v * b.v); }
   friend SUPPLE_INLINE Register operator/(Register a, Register b) { return of(a.v / b.v); }
   friend SUPPLE_INLINE Register operator-(Register a) { return of(-a.v); }
-  friend SUPPLE_INLINE Mask operator<(Register a, Register b) { return {BitVector(a.v < b.v)}; }
-  friend SUPPLE_INLINE Mask operator<=(Register a, Register b) { return {BitVector(a.v <= b.v)}; }
-  friend SUPPLE_INLINE Mask operator>(Register a, Register b) { return {BitVector(a.v > b.v)}; }
-  friend SUPPLE_INLINE Mask operator>=(Register a, Register b) { return {BitVector(a.v >= b.v)}; }
-  friend SUPPLE_INLINE Mask operator==(Register a, Register b) { return {BitVector(a.v == b.v)}; }
-  friend SUPPLE_INLINE Mask operator!=(Register a, Register b) { return {BitVector(a.v != b.v)}; }
+  friend SUPPLE_INLINE Mask operator<(Register a, Register b) { return {a.v < b.v}; }
+  friend SUPPLE_INLINE Mask operator<=(Register a, Register b) { return {a.v <= b.v}; }
+  friend SUPPLE_INLINE Mask operator>(Register a, Register b) { return {a.v > b.v}; }
+  friend SUPPLE_INLINE Mask operator>=(Register a, Register b) { return {a.v >= b.v}; }
+  friend SUPPLE_INLINE Mask operator==(Register a, Register b) { return {a.v == b.v}; }
+  friend SUPPLE_INLINE Mask operator!=(Register a, Register b) { return {a.v != b.v}; }
 
   friend SUPPLE_INLINE Register sqrt(Register a) { return of(vector_sqrt(a.v)); }
   friend SUPPLE_INLINE Register fma(Register a, Register b, Register c) {

@@ -42,8 +42,10 @@ struct ContactMemory {
   Placed<T> placed;
   T *before, *turned;  // (moving, 12), (moving,): the center and the axes of each body in the last
                        // step, and a bound of how far its rotation has moved its points since
-  T* travel;  // (1,) [m]: bound of how much closer centers of bodies can have come in all steps
-  T* wake;    // (groups,) [m]: travel up to which a group is out of reach
+  T* travel;   // (1,) [m]: bound of how much closer centers of bodies can have come in all steps
+  T* wake;     // (groups,) [m]: travel up to which a group is out of reach
+  T* lower;    // (groups,) [m]: lower bounds of the distances of groups in `awake`
+  int* awake;  // (groups,): groups that are not out of reach by their travel
   T *steps, *visited;  // (1,), (groups,): number of steps, and of the last one that visited a group
   T* gap;              // (pairs,) [m]: lower bound of the distance in that step
   LastCorners* last;   // (pairs,)
@@ -58,6 +60,8 @@ SUPPLE_FN ContactMemory<T> contacts_in(const CollisionModel<T>& model, T* memory
   m.turned = arena.take(model.moving);
   m.travel = arena.take(1);
   m.wake = arena.take(model.groups);
+  m.lower = arena.take(model.groups);
+  m.awake = arena.template take_as<int>(model.groups);
   m.steps = arena.take(1);
   m.visited = arena.take(model.groups);
   m.gap = arena.take(model.pairs);
@@ -184,11 +188,19 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, c
   const T now = m.steps[0] += T(1);
   if (now > T(1)) m.travel[0] += T(2 + 1e-9) * fastest_center(model, m);
   const T travel = m.travel[0];
+  int awake = 0;
   for (int g = 0; g < model.groups; ++g) {
-    if (travel < m.wake[g]) continue;
+    m.awake[awake] = g;
+    awake += !(travel < m.wake[g]);
+  }
+  for (int i = 0; i < awake; ++i) {
+    m.lower[i] = lower_bound_of(model, m.placed, model.group[m.awake[i]]);
+  }
+  for (int k = 0; k < awake; ++k) {
+    const int g = m.awake[k];
     const PairGroup& group = model.group[g];
     const bool world = group.second >= model.moving;
-    const T lower = lower_bound_of(model, m.placed, group);
+    const T lower = m.lower[k];
     const T spare = lower + eased_by(model, g, of.distance) - of.distance - of.reach;
     if (!(spare < 0)) {
       m.wake[g] = travel + spare;

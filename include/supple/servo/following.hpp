@@ -229,8 +229,7 @@ SUPPLE_FN void assemble(const Following<T>& of, FollowState<T>& state, const T* 
   }
 }
 
-// Assembles the upper triangle of H = G + Σ k² a aᵀ over the active rows in m.lower, and the goal
-// with them in m.sum. Returns the number of active rows.
+// Collects the active rows k a in m.on, and the goal with them in m.sum. Returns their number.
 template <class T>
 SUPPLE_FN int add_rows(const Following<T>& of, int rows, const FollowMemory<T>& m) {
   const int n = of.chain.nv, s = padded<T>(n), W = pack_width<T>;
@@ -244,32 +243,31 @@ SUPPLE_FN int add_rows(const Following<T>& of, int rows, const FollowMemory<T>& 
     add_scaled(0, s, T(m.row_w[r] * m.row_b[r]), a, m.sum);
     count += 1;
   }
-  if (count > 0) upper_gram(count, n, m.on, m.lower);
-  for (int i = 0; i < n; ++i) {
-    T* const to = m.lower + i * s;
-    for (int j = i / W * W; j < s; j += W) {
-      const Unrolled<T> own = load_pack(m.G + i * s + j);
-      store_pack<T>(count > 0 ? own + load_pack(to + j) : own, to + j);
-    }
-  }
   return count;
 }
 
-// Factors H of the free joints, from m.lower, and replaces m.sum by the solution for them; entries
-// of fixed joints become zero.
+// Factors H = G + Σ k² a aᵀ of the free joints, with the first `on` rows k a in m.on, and replaces
+// m.sum by the solution for them; entries of fixed joints become zero.
 template <class T>
-SUPPLE_FN bool solve_free(const Following<T>& of, const T* active, const FollowMemory<T>& m) {
+SUPPLE_FN bool solve_free(const Following<T>& of, const T* active, int on,
+                          const FollowMemory<T>& m) {
   const int n = of.chain.nv, s = padded<T>(n), W = pack_width<T>;
   for (int j = 0; j < s; ++j) m.fixed[j] = j < n ? active[j] : T(0);
+  const Unrolled<T> none(T(0));
   for (int i = 0; i < n; ++i) {
     T* const to = m.A + i * s;
-    const T* const from = m.lower + i * s;
     for (int j = i / W * W; j < s; j += W) {
-      const Unrolled<T> none(T(0));
-      const mask_t<Unrolled<T>> is_free = load_pack(m.fixed + j) == none;
-      store_pack<T>(active[i] == 0 ? select(is_free, load_pack(from + j), none) : none, to + j);
+      Unrolled<T> own = active[i] == 0 ? load_pack(m.G + i * s + j) : none;
+      if (active[i] == 0) {
+        for (int r = 0; r < on; ++r) {
+          const T* const a = m.on + r * s;
+          own = fma(Unrolled<T>(a[i]), load_pack(a + j), own);
+        }
+        own = select(load_pack(m.fixed + j) == none, own, none);
+      }
+      store_pack<T>(own, to + j);
     }
-    if (active[i] != 0) to[i] = from[i], m.sum[i] = T(0);
+    if (active[i] != 0) to[i] = m.G[i * (s + 1)], m.sum[i] = T(0);
   }
   for (int j = n; j < s; ++j) m.sum[j] = T(0);
   if (!(upper_factor(n, m.A, m.lower, m.inverse) > T(0))) return false;
@@ -320,7 +318,7 @@ SUPPLE_FN bool pivot_to_minimum(const Following<T>& of, FollowState<T>& state, i
       }
       for (int j = 0; j < n; ++j) m.sum[j] -= m.pull[j];
     }
-    if (!solve_free(of, active, m)) return false;
+    if (!solve_free(of, active, on, m)) return false;
     for (int j = 0; j < s; ++j) y[j] = m.sum[j] + m.d[j];
     bool wrong = false;
     cost_slope(of, rows, m, static_cast<const T*>(y), m.short_by, m.pull);
@@ -393,9 +391,9 @@ SUPPLE_FN bool descend_to_minimum(const Following<T>& of, FollowState<T>& state,
   }
   for (int round = 0; round < descent_rounds; ++round) {
     for (int r = 0; r < rows; ++r) m.row_on[r] = T(m.short_by[r] > 0);
-    add_rows(of, rows, m);
+    const int on = add_rows(of, rows, m);
     for (int j = 0; j < s; ++j) m.sum[j] = j < n ? -m.pull[j] : T(0);
-    if (!solve_free(of, static_cast<const T*>(active), m)) return false;
+    if (!solve_free(of, static_cast<const T*>(active), on, m)) return false;
     T most = Number<T>::huge;
     int hit = -1;
     for (int j = 0; j < s; ++j) m.d[j] = m.sum[j];
@@ -457,8 +455,8 @@ SUPPLE_FN void correct_feet(const Following<T>& of, FollowState<T>& state, const
   for (int f = 0; f < of.feet; ++f) any = any || hold[f] >= of.hold;
   if (!any) return;
   if (m.solved[0] == 0) {  // the factors may be those of other joints at limits
-    add_rows(of, rows_of_pairs, m);
-    if (!solve_free(of, static_cast<const T*>(state.active), m)) return;
+    const int on = add_rows(of, rows_of_pairs, m);
+    if (!solve_free(of, static_cast<const T*>(state.active), on, m)) return;
   }
   T before = Number<T>::huge;
   for (int round = 0; round < feet_rounds; ++round) {
@@ -501,17 +499,24 @@ SUPPLE_FN void correct_feet(const Following<T>& of, FollowState<T>& state, const
     factor_solve(n, m.A, m.lower, 1, m.sum);
     // Joints that would leave the box stop at it, and the others compensate.
     bool more = false;
+    for (int j = 0; j < s; ++j) m.d[j] = T(0);
     for (int j = 0; j < n; ++j) {
       const T to = m.y[j] + m.sum[j], slack = T(1e-12);
       if (state.active[j] != 0 || (to >= m.low[j] - slack && to <= m.high[j] + slack)) continue;
       state.active[j] = to < m.low[j] ? T(-1) : T(1);
-      m.y[j] = to < m.low[j] ? m.low[j] : m.high[j];
+      const T end = to < m.low[j] ? m.low[j] : m.high[j];
+      m.d[j] = end - m.y[j], m.y[j] = end;
       more = true;
     }
     if (more) {
-      add_rows(of, rows_of_pairs, m);
-      for (int j = 0; j < s; ++j) m.sum[j] = m.pull[j];
-      if (!solve_free(of, static_cast<const T*>(state.active), m)) return;
+      const int on = add_rows(of, rows_of_pairs, m);
+      rows_times(n, n, m.G, m.d, m.sum);
+      for (int r = 0; r < on; ++r) {
+        const T* const a = m.on + r * s;
+        add_scaled(0, s, padded_dot(0, s, a, m.d), a, m.sum);
+      }
+      for (int j = 0; j < s; ++j) m.sum[j] = m.pull[j] - m.sum[j];
+      if (!solve_free(of, static_cast<const T*>(state.active), on, m)) return;
     }
     for (int j = 0; j < n; ++j) m.y[j] = min(max(m.y[j] + m.sum[j], m.low[j]), m.high[j]);
   }

@@ -70,6 +70,27 @@ inline const double* contiguous_data(nb::handle given, npy_intp n, npy_intp m = 
   return static_cast<const double*>(PyArray_DATA(array));
 }
 
+// Returns the data of a C-contiguous array of one type with `count` entries in all.
+template <class N>
+const N* data_in(nb::handle given, int type, std::ptrdiff_t count, const char* name) {
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != type ||
+      !PyArray_ISCARRAY_RO(array) || PyArray_SIZE(array) != count) {
+    const std::string message = std::string(name) + " must be a C-contiguous array of " +
+                                (type == NPY_DOUBLE ? "float64" : "int32") + " with " +
+                                std::to_string(count) + " entries";
+    throw nb::value_error(message.c_str());
+  }
+  return static_cast<const N*>(PyArray_DATA(array));
+}
+
+// Returns the first axis of an array; 0 for any other object.
+inline std::ptrdiff_t rows_of_array(nb::handle given) {
+  if (!PyArray_CheckExact(given.ptr())) return 0;
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  return PyArray_NDIM(array) > 0 ? PyArray_DIM(array, 0) : 0;
+}
+
 // Whether two contiguous arrays share memory; false if one of them is not an array.
 inline bool overlap(nb::handle a, nb::handle b) {
   if (!a.is_valid() || !b.is_valid()) return false;

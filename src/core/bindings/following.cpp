@@ -31,19 +31,6 @@ const FollowingKernel& kernel() {
   throw std::logic_error("the instruction set in use has no such kernel");
 }
 
-// Returns the data of a C-contiguous array of float64 with `count` entries.
-const double* numbers_in(nb::handle given, std::ptrdiff_t count, const char* name) {
-  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
-  if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
-      !PyArray_ISCARRAY_RO(array) || PyArray_SIZE(array) != count) {
-    const std::string message = std::string(name) +
-                                " must be a C-contiguous array of float64 with " +
-                                std::to_string(count) + " entries";
-    throw nb::value_error(message.c_str());
-  }
-  return static_cast<const double*>(PyArray_DATA(array));
-}
-
 // A motion; it keeps its state between calls.
 class PyFollowing {
  public:
@@ -166,12 +153,11 @@ class PyFollowing {
   // Runs steps between targets (k + 1, follows, 12), with hold (k, feet); returns the
   // configurations (k, nq) after them.
   nb::object run(nb::handle target, nb::handle hold) {
-    auto* const array = reinterpret_cast<PyArrayObject*>(target.ptr());
-    const std::ptrdiff_t rows =
-        PyArray_CheckExact(target.ptr()) && PyArray_NDIM(array) ? PyArray_DIM(array, 0) : 0;
+    const std::ptrdiff_t rows = rows_of_array(target);
     const int count = int(std::max<std::ptrdiff_t>(rows - 1, 0)), n = layout_.nv();
-    const double* const targets = numbers_in(target, rows * 12 * of_.follows, "target");
-    const double* const holds = numbers_in(hold, count * of_.feet, "hold");
+    const double* const targets =
+        data_in<double>(target, NPY_DOUBLE, rows * 12 * of_.follows, "target");
+    const double* const holds = data_in<double>(hold, NPY_DOUBLE, count * of_.feet, "hold");
     if (last_.empty()) throw nb::value_error("a motion must be started");
     const npy_intp shape[] = {count, layout_.nq()};
     nb::object made = new_array(NPY_DOUBLE, 2, shape);

@@ -152,6 +152,7 @@ NB_MODULE(_core, m) {
   bind_paths(m);
   bind_collision(m);
   bind_following(m);
+  bind_terrain(m);
   bind_launches(m);
   bind_adjoints(m);
   bind_xla(m);

@@ -20,9 +20,9 @@ TOUCH = 5e-5  # error above which a foot stands where it is, not where it should
 # Rows of pairs: where they begin, between parts at rest and fast ones [m], what they keep beyond
 # the clearance [m], the shares of a distance that one step of 1/120 s may take and should gain, the
 # largest speed apart [m/s], and their weight [1/m].
-NEAR = 0.03
+NEAR = 0.02
 REACH, SPARE, APPROACH, OUT, APART, CONTACT = 0.15, 5e-4, 0.15, 0.3, 1.0, 60.0
-SUDDEN = 0.01  # change of a displacement in such a step for which rows are prepared [m]
+SUDDEN = 0.005  # change of a displacement in such a step for which rows are prepared [m]
 
 
 class Following:

@@ -209,10 +209,11 @@ class PointMapping:
     def targets(self, motion: HumanMotion) -> Array:
         """Return the pose of each frame that follows, at each frame of a motion (T, k, 4, 4)."""
         body, used = self.humanoid, list(self.points.values())
-        made = np.zeros((len(motion), len(self.follows), 4, 4))
+        # Frames are innermost in memory: loops over them are fast.
+        made = np.moveaxis(np.zeros((len(self.follows), 4, 4, len(motion))), -1, 0)
         made[:, :, 3, 3] = 1.0
-        # One array for each point: calls on columns of all points take longer.
-        own = dict(zip(self.points, motion.positions.swapaxes(0, 1)[used], strict=True))
+        at = np.ascontiguousarray(motion.positions[:, used].T)  # (3, points, T)
+        own = {key: at[:, k].T for k, key in enumerate(self.points)}
         pair = {key: (own[f"left_{key}"], own[f"right_{key}"]) for key in ("hip", "shoulder")}
         hips, shoulders = (0.5 * (pair[key][0] + pair[key][1]) for key in ("hip", "shoulder"))
         ankles = [own[f"{side}_ankle"] for side in SIDES]
@@ -226,18 +227,18 @@ class PointMapping:
         }
         neutral = self._neutral()
         turns = {key: times(turned[key], neutral[key].T) for key in turned}
-        at = {key: T[:3, 3] for key, T in body.at.items()}
-        middle = 0.5 * sum(at[leg.root] for leg in body.legs)
-        places = {"pelvis": center + times(turns["pelvis"], at[body.pelvis] - middle)}
-        chest = 0.5 * sum(at[arm.root] for arm in body.arms)
+        rest = {key: T[:3, 3] for key, T in body.at.items()}
+        middle = 0.5 * sum(rest[leg.root] for leg in body.legs)
+        places = {"pelvis": center + times(turns["pelvis"], rest[body.pelvis] - middle)}
+        chest = 0.5 * sum(rest[arm.root] for arm in body.arms)
         above = center + unit(shoulders - hips) * np.linalg.norm(chest - middle)
         for k, side in enumerate(SIDES):
             leg, arm = body.legs[k], body.arms[k]
             places[f"{side}_foot"] = feet[:, k, :3, 3]
-            hip = center + times(turns["pelvis"], at[leg.root] - middle)
+            hip = center + times(turns["pelvis"], rest[leg.root] - middle)
             thigh = unit(own[f"{side}_knee"] - own[f"{side}_hip"])
             places[f"{side}_knee"] = hip + thigh * body.length(leg)[0]
-            elbow = above + times(turns["torso"], at[arm.root] - chest)
+            elbow = above + times(turns["torso"], rest[arm.root] - chest)
             elbow += unit(own[f"{side}_elbow"] - own[f"{side}_shoulder"]) * body.length(arm)[0]
             places[f"{side}_elbow"] = elbow
             fore = unit(own[f"{side}_hand"] - own[f"{side}_elbow"])
@@ -256,7 +257,7 @@ class PointMapping:
         """Return the poses of both feet (T, 2, 4, 4): the scaled ankles, turned as the toes are."""
         neutral = self._neutral()["pelvis"]
         outward = self.apart * unit(across * _LEVEL)
-        made = np.zeros((len(across), 2, 4, 4))
+        made = np.moveaxis(np.zeros((2, 4, 4, len(across))), -1, 0)
         made[..., 3, 3] = 1.0
         for k, side in enumerate(SIDES):
             at = self.humanoid.at[self.humanoid.legs[k].end]

@@ -12,11 +12,15 @@ from supple.collision.model import CollisionModel, check_world, new_model
 from supple.collision.pairs import unchecked_pairs
 from supple.collision.parts import frozen_shapes, robot_parts
 from supple.collision.world import World
+from supple.describe.shapes import Shape
 from supple.errors import DescriptionError, InputError
 from supple.kinematics import Robot
+from supple.kinematics.chain import WORLD, FixedFrame
 from supple.motion.linearization import Array
 
 _GROUND = "ground"
+_ORIGIN = FixedFrame(WORLD, np.eye(4))
+_SAME = 1e-9  # of the slope and the height of planes that coincide with the ground [m]
 
 
 @lru_cache(maxsize=32)
@@ -44,15 +48,14 @@ def link_depths(robot: Robot, world: World | None, q: Array, *, others: bool) ->
     model = _model(robot, world, never=False)
     if model is None:
         return None
-    obstacles = len(world.obstacles) if world is not None else 0
-    count = len(model.parts.owner) - obstacles - 1  # the ground is the last one
+    made = model.world
+    count = len(model.parts.owner) - len(made.obstacles)  # the obstacles are the last ones
     of_links = (model.pairs < count).all(axis=1)
     chosen = of_links if others else ~of_links
     if not chosen.any():
         return np.zeros(len(q))
-    shapes = robot.shapes if world is None or world.links is None else world.links
-    attached = {} if world is None else world.attached
-    chain, _ = robot_parts(robot, frozen_shapes(shapes), frozen_shapes(attached))
+    assert made.links is not None
+    chain, _ = robot_parts(robot, frozen_shapes(made.links), frozen_shapes(made.attached))
     assert chain is not None
     kernel = model.parts.kernel(chain, model.pairs[chosen], model.allowed[chosen])
     return np.array([max(0.0, -kernel.min_distance(each, 0.0)[0]) for each in q])
@@ -61,7 +64,10 @@ def link_depths(robot: Robot, world: World | None, q: Array, *, others: bool) ->
 def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel | None:
     """Return a robot in a world with the ground, with or without pairs that never meet."""
     given = World() if world is None else check_world(world)
-    shapes = robot.shapes if given.links is None else given.links
+    shapes = {
+        link: tuple(shape for shape in own if not _is_ground(shape, robot._tree.frames.get(link)))
+        for link, own in (robot.shapes if given.links is None else given.links).items()
+    }
     if not any(shapes.values()) and not given.attached:
         return None
     name = _GROUND
@@ -73,12 +79,23 @@ def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel 
             every = unchecked_pairs(robot, dict(shapes), never=True)
             unchecked = tuple((one, other) for one, other, _ in every)
         made = World(
-            {**given.obstacles, name: HalfSpace()},
+            {
+                **{key: each for key, each in given.obstacles.items() if not _is_ground(each)},
+                name: HalfSpace(),
+            },
             attached=given.attached,
-            links=given.links,
+            links=shapes,
             unchecked=unchecked,
             close=given.close,
         )
         return new_model(robot, made)
     except DescriptionError as error:
         raise InputError(f"{error}; clearance=None needs no shapes") from error
+
+
+def _is_ground(shape: Shape, at: FixedFrame | None = _ORIGIN) -> bool:
+    """Return whether a shape is the ground: its pairs would only repeat those of the ground."""
+    if not isinstance(shape, HalfSpace) or at is None or at.joint != WORLD:
+        return False
+    T = at.placement @ shape.pose
+    return bool(np.abs(T[2] - [0, 0, 1, 0]).max() < _SAME)

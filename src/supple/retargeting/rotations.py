@@ -1,4 +1,9 @@
-"""Rotations of many frames at once, and smooth transitions."""
+"""Rotations of many frames at once, and smooth transitions.
+
+Components are added one after the other, without a library for matrices: results do not depend on
+how many frames there are. Results have the frames innermost in memory, where loops over them are
+fast.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +16,31 @@ _TINY = 1e-9
 
 def unit(v: Array) -> Array:
     """Return vectors (..., 3) of length 1; zero stays zero."""
-    size = np.sqrt(np.einsum("...i,...i->...", v, v))[..., None]
-    return np.asarray(v / np.maximum(size, _TINY))
+    size = np.sqrt(v[..., 0] * v[..., 0] + v[..., 1] * v[..., 1] + v[..., 2] * v[..., 2])
+    return np.asarray(v / np.maximum(size, _TINY)[..., None])
 
 
 def cross(a: Array, b: Array) -> Array:
     """Return the cross products of vectors (..., 3); `np.cross` takes longer for few of them."""
     ax, ay, az, bx, by, bz = (v[..., k] for v in (a, b) for k in range(3))
-    return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
+    return np.moveaxis(np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx]), 0, -1)
 
 
 def times(R: Array, by: Array) -> Array:
     """Return the products of rotations (T, 3, 3) with one matrix (3, 3) or vector (3,)."""
-    return np.asarray((R.reshape(-1, 3) @ by).reshape(len(R), 3, *by.shape[1:]))
+    x, y, z = (R[..., k] for k in range(3))
+    made = [x * a + y * b + z * c for a, b, c in by.reshape(3, -1).T]
+    return made[0] if by.ndim == 1 else np.moveaxis(np.stack(made), 0, -1)
 
 
 def frames_of(left: Array, up: Array) -> Array:
     """Return rotations (..., 3, 3): y along `left`, z as close to `up` as possible."""
     y = unit(left)
     x = unit(cross(y, up))
-    return np.stack([x, y, cross(x, y)], axis=-1)
+    made = np.empty((3, 3, *y.shape[:-1]))
+    for k, axis in enumerate((x, y, cross(x, y))):
+        made[:, k] = np.moveaxis(axis, -1, 0)
+    return np.moveaxis(made, (0, 1), (-2, -1))
 
 
 def orthonormal(R: Array) -> Array:

@@ -6,12 +6,14 @@ Tuned constants are explained in docs/constants.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from supple import _core
 from supple.collision import Box, HalfSpace
 from supple.collision.world import World
-from supple.motion.linearization import TINY, Array
+from supple.motion.linearization import Array
 
 INSIDE = 0.05  # a point that is deeper below a surface is beside it [m]
 LONGER = 3.0  # ways out of a box up to this factor longer than the shortest one have a share
@@ -107,36 +109,17 @@ class Terrain:
             points: Points of the body (n, 3), in its frame [m].
             margin: Distance to the upper faces and the sides (k,) [m].
         """
-        made = np.zeros((len(poses), 3))
-        if not (len(poses) and self.boxes):
-            return made
-        center = points.mean(axis=0)
-        around = points - center
-        size = np.abs(around).max(axis=0)[:, None]
-        middle = poses[:, :3, :3] @ center + poses[:, :3, 3]
-        reach = np.sqrt((around**2).sum(axis=1).max()) + margin
-        for T, half in self.boxes:
-            R = T[:3, :3]
-            # In the axes of the box, (3, k), (3, 3, k) and (3, n, k): loops are over bodies.
-            moved = _along(R.T, (middle + made - T[:3, 3]).T)
-            near = np.flatnonzero((np.abs(moved) < half[:, None] + reach).all(axis=0))
-            turned = np.moveaxis(R.T @ poses[near, :3, :3], 0, -1)
-            room = half[:, None] + margin[near]
-            extent = (np.abs(turned) * size).sum(axis=1)
-            close = (np.abs(moved[:, near]) < room + extent).all(axis=0)
-            near, turned, room = near[close], turned[..., close], room[:, close]
-            if not len(near):
-                continue
-            own = np.stack([_along(around, each) for each in turned]) + moved[:, None, near]
-            inside = (np.abs(own) < room[:, None]).all(axis=0)
-            ways = [np.where(inside, side * own, -np.inf).max(axis=1) + room for side in (-1, 1)]
-            normals = np.concatenate([R.T, -R.T])
-            exits = normals[:, 2] > _DOWN
-            way = np.maximum(np.concatenate(ways), 0.0)[exits]
-            least = way.min(axis=0)
-            share = np.clip((LONGER - way / np.maximum(least, TINY)) / (LONGER - 1), 0, 1)
-            made[near] += _along(normals[exits].T, share * way).T
-        return made
+        if not self.boxes:
+            return np.zeros((len(poses), 3))
+        made = _core.way_out(
+            self._boxes, np.ascontiguousarray(poses), points, margin, LONGER, _DOWN
+        )
+        return np.asarray(made)
+
+    @cached_property
+    def _boxes(self) -> Array:
+        """Rotations by rows, centers and half edges of the boxes (b, 15)."""
+        return np.array([[*T[:3, :3].ravel(), *T[:3, 3], *half] for T, half in self.boxes])
 
 
 def _along(rows: Array, columns: Array) -> Array:
