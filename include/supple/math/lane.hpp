@@ -289,9 +289,14 @@ struct Register {
   typedef T Vector __attribute__((vector_size(W * sizeof(T))));
   typedef Bits BitVector __attribute__((vector_size(W * sizeof(T))));
 
-  // Signed, as comparisons are: for unsigned ones, GCC compares again in each selection.
+#if defined(__SSE2__) && !defined(__SSE4_1__)  // GCC 12 stops with an internal error for signed ones
+  using MaskVector = BitVector;
+#else  // signed, as comparisons are: for unsigned masks, GCC compares again in each selection
+  using MaskVector = decltype(Vector{} < Vector{});
+#endif
+
   struct Mask {
-    decltype(Vector{} < Vector{}) v;
+    MaskVector v;
 
     friend SUPPLE_INLINE Mask operator&(Mask a, Mask b) { return {a.v & b.v}; }
     friend SUPPLE_INLINE Mask operator|(Mask a, Mask b) { return {a.v | b.v}; }
@@ -322,12 +327,12 @@ struct Register {
   friend SUPPLE_INLINE Register operator*(Register a, Register b) { return of(a.v * b.v); }
   friend SUPPLE_INLINE Register operator/(Register a, Register b) { return of(a.v / b.v); }
   friend SUPPLE_INLINE Register operator-(Register a) { return of(-a.v); }
-  friend SUPPLE_INLINE Mask operator<(Register a, Register b) { return {a.v < b.v}; }
-  friend SUPPLE_INLINE Mask operator<=(Register a, Register b) { return {a.v <= b.v}; }
-  friend SUPPLE_INLINE Mask operator>(Register a, Register b) { return {a.v > b.v}; }
-  friend SUPPLE_INLINE Mask operator>=(Register a, Register b) { return {a.v >= b.v}; }
-  friend SUPPLE_INLINE Mask operator==(Register a, Register b) { return {a.v == b.v}; }
-  friend SUPPLE_INLINE Mask operator!=(Register a, Register b) { return {a.v != b.v}; }
+  friend SUPPLE_INLINE Mask operator<(Register a, Register b) { return {MaskVector(a.v < b.v)}; }
+  friend SUPPLE_INLINE Mask operator<=(Register a, Register b) { return {MaskVector(a.v <= b.v)}; }
+  friend SUPPLE_INLINE Mask operator>(Register a, Register b) { return {MaskVector(a.v > b.v)}; }
+  friend SUPPLE_INLINE Mask operator>=(Register a, Register b) { return {MaskVector(a.v >= b.v)}; }
+  friend SUPPLE_INLINE Mask operator==(Register a, Register b) { return {MaskVector(a.v == b.v)}; }
+  friend SUPPLE_INLINE Mask operator!=(Register a, Register b) { return {MaskVector(a.v != b.v)}; }
 
   friend SUPPLE_INLINE Register sqrt(Register a) { return of(vector_sqrt(a.v)); }
   friend SUPPLE_INLINE Register fma(Register a, Register b, Register c) {
