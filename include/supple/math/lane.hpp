@@ -289,9 +289,11 @@ struct Register {
   typedef T Vector __attribute__((vector_size(W * sizeof(T))));
   typedef Bits BitVector __attribute__((vector_size(W * sizeof(T))));
 
-#if defined(__SSE2__) && !defined(__SSE4_1__)  // GCC 12 stops with an internal error for signed ones
+  // Signed as comparisons are: for unsigned masks, GCC compares again in each selection. But GCC 12
+  // stops with an internal error for signed ones and SSE2 alone.
+#if defined(__SSE2__) && !defined(__SSE4_1__)
   using MaskVector = BitVector;
-#else  // signed, as comparisons are: for unsigned masks, GCC compares again in each selection
+#else
   using MaskVector = decltype(Vector{} < Vector{});
 #endif
 
