@@ -42,22 +42,22 @@ SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>
   constexpr int most_rounds = 256;  // polytopes need fewer than 30, cylinders fewer than 100
   const T size = a.bound + b.bound;
   const T close = T(32) * Number<T>::epsilon * size;
-  Simplex<T> s;
+  Simplex<T> both[2];  // the best one so far, and the one after it
+  const Simplex<T>* best = both;
   const Vec3<T> start = unit_or(a.at.p - b.at.p, Vec3<T>{T(0), T(0), T(1)});
   Vec3<T> v, best_normal = start;
   if (last && last->count > 0) {
-    take_corners(a, b, *last, s);
-    v = reduce(s);
+    take_corners(a, b, *last, both[0]);
+    v = reduce_again(both[0]);
     last->count = 0;
   } else {
-    s.point[0] = support_of_difference(a, b, start * T(-1));
-    s.weight[0] = T(1);
-    s.count = 1;
-    v = s.point[0].w;
+    both[0].point[0] = support_of_difference(a, b, start * T(-1));
+    both[0].weight[0] = T(1);
+    both[0].count = 1;
+    v = both[0].point[0].w;
   }
-  T lower = -Number<T>::huge;
-  Simplex<T> best = s;
-  T nearest = Number<T>::huge;
+  Simplex<T>* s = both;
+  T lower = -Number<T>::huge, nearest = Number<T>::huge;
   for (int round = 0; round < most_rounds; ++round) {
     const T square = dot(v, v);
     if (square <= close * close) return false;
@@ -71,22 +71,24 @@ SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>
     if (along > lower) lower = along, best_normal = n;
     if (length - lower <= close || lower > enough) break;
     bool known = false;
-    for (int i = 0; i < s.count; ++i) {
-      const Vec3<T> apart = s.point[i].w - next.w;
+    for (int i = 0; i < s->count; ++i) {
+      const Vec3<T> apart = s->point[i].w - next.w;
       known = known || !(dot(apart, apart) > 0);
     }
     if (known) break;
-    s.point[s.count] = next;
-    s.count += 1;
-    v = reduce(s);
-    if (s.count == 4) return false;
+    s = both + (best == both);
+    for (int i = 0; i < best->count; ++i) s->point[i] = best->point[i];
+    s->point[best->count] = next;
+    s->count = best->count + 1;
+    v = reduce(*s);
+    if (s->count == 4) return false;
   }
-  points_of(best, found.first, found.second);
+  points_of(*best, found.first, found.second);
   const Vec3<T> apart = found.first - found.second;
   found.distance = sqrt(dot(apart, apart));
   found.normal = unit_or(apart, best_normal);
   const bool curved = is_curved(a) || is_curved(b);
-  if (last && !curved) keep_corners(best, *last);
+  if (last && !curved) keep_corners(*best, *last);
   if (lower > enough) {
     found.distance = lower;
   } else if (curved && found.distance - lower > close) {

@@ -87,10 +87,9 @@ SUPPLE_INLINE void store_lanes(const L& lanes, T* to) {
   __builtin_memcpy(to, &lanes, sizeof(L));
 }
 
-// Moves all shapes to a configuration q.
+// Moves all shapes to the poses of the joints.
 template <class L, class T>
-SUPPLE_FN void place(const CollisionModel<T>& model, const T* q, Placed<T>& placed) {
-  forward(model.chain, q, placed.joint);
+SUPPLE_FN void place_shapes(const CollisionModel<T>& model, Placed<T>& placed) {
   const T* const local = model.sphere;
   for (int b = 0; b < model.moving; ++b) {
     const Body<T>& body = model.body[b];
@@ -117,6 +116,13 @@ SUPPLE_FN void place(const CollisionModel<T>& model, const T* q, Placed<T>& plac
       placed.shape[i].at = pose_on(at, model.shape[i]);
     }
   }
+}
+
+// Moves all shapes to a configuration q.
+template <class L, class T>
+SUPPLE_FN void place(const CollisionModel<T>& model, const T* q, Placed<T>& placed) {
+  forward(model.chain, q, placed.joint);
+  place_shapes<L>(model, placed);
 }
 
 // Lower bounds of the distances of points from a shape of the world.

@@ -77,15 +77,19 @@ SUPPLE_FN int farthest_vertex(const Shape<T>& hull, const Vec3<T>& d) {
     if (pack + 1 < packs) look(pack + 1, most[1], begin[1]);
   }
   const mask_t<P> later = (most[1] > most[0]) | ((most[1] == most[0]) & (begin[1] < begin[0]));
-  T farthest[W], first[W];
+  T farthest[W], at[W];
   store_pack<T>(select(later, most[1], most[0]), farthest);
-  store_pack<T>(select(later, begin[1], begin[0]), first);
-  int best = 0;
-  for (int i = 1; i < W; ++i) {
-    const bool tie = farthest[i] == farthest[best] && first[i] < first[best];
-    best = farthest[i] > farthest[best] || tie ? i : best;
+  store_pack<T>(select(later, begin[1], begin[0]), at);
+  SUPPLE_UNROLL_HOST for (int i = 0; i < W; ++i) at[i] += T(i);
+  // Halves are compared without branches, which nothing could predict.
+  SUPPLE_UNROLL_HOST for (int half = W / 2; half > 0; half /= 2) {
+    SUPPLE_UNROLL_HOST for (int i = 0; i < half; ++i) {
+      const T other = farthest[i + half], there = at[i + half];
+      const bool takes = (other > farthest[i]) | ((other == farthest[i]) & (there < at[i]));
+      farthest[i] = takes ? other : farthest[i], at[i] = takes ? there : at[i];
+    }
   }
-  return int(first[best]) + best;
+  return int(at[0]);
 }
 
 template <class T>

@@ -143,6 +143,23 @@ SUPPLE_FN Vec3<T> reduce(Simplex<T>& s) {
   return v;
 }
 
+// The same for a simplex whose corners all spanned this point before the cores moved a little: most
+// often they still do, and no others are considered.
+template <class T>
+SUPPLE_FN Vec3<T> reduce_again(Simplex<T>& s) {
+  NearestCorners<T> best;
+  if (s.count == 1) consider_corner(s, 0, best);
+  if (s.count == 2) consider_edge(s, 0, 1, best);
+  if (s.count == 3) consider_face(s, 0, 1, 2, best);
+  if (best.count != s.count) return reduce(s);
+  Vec3<T> v{T(0), T(0), T(0)};
+  for (int i = 0; i < s.count; ++i) {
+    s.weight[i] = best.weight[i];
+    v = fma(s.point[i].w, s.weight[i], v);
+  }
+  return v;
+}
+
 // The points of the two cores that the weights of a simplex define.
 template <class T>
 SUPPLE_FN void points_of(const Simplex<T>& s, Vec3<T>& a, Vec3<T>& b) {

@@ -40,15 +40,24 @@ inline constexpr int most_followed = 32;
 template <class T>
 struct ContactMemory {
   Placed<T> placed;
-  T *before, *turned;  // (moving, 12), (moving,): the center and the axes of each body in the last
-                       // step, and a bound of how far its rotation has moved its points since
+  T* before;   // (moving, 12): the center of each body and the axes of its joint in the last step
+  T* turned;   // (moving,) [m]: bound of how far its rotation has moved its points since
   T* travel;   // (1,) [m]: bound of how much closer centers of bodies can have come in all steps
   T* wake;     // (groups,) [m]: travel up to which a group is out of reach
-  T* lower;    // (groups,) [m]: lower bounds of the distances of groups in `awake`
   int* awake;  // (groups,): groups that are not out of reach by their travel
+  T *lower, *moved;    // (groups,) [m]: lower bounds of the distances of groups in `awake`, and how
+                       // much closer their bodies can have come in the last step
   T *steps, *visited;  // (1,), (groups,): number of steps, and of the last one that visited a group
-  T* gap;              // (pairs,) [m]: lower bound of the distance in that step
+  T* closer;           // (groups,) [m]: sum of `moved` since the step before that skipped a group
+  T* gap;              // (pairs,) [m]: lower bound of a distance, plus `closer` at that time
   LastCorners* last;   // (pairs,)
+};
+
+// A group whose pairs may have rows.
+template <class T>
+struct CloseGroup {
+  int group;
+  T least, ease, approach, within;
 };
 
 template <class T>
@@ -60,10 +69,10 @@ SUPPLE_FN ContactMemory<T> contacts_in(const CollisionModel<T>& model, T* memory
   m.turned = arena.take(model.moving);
   m.travel = arena.take(1);
   m.wake = arena.take(model.groups);
-  m.lower = arena.take(model.groups);
   m.awake = arena.template take_as<int>(model.groups);
+  m.lower = arena.take(model.groups), m.moved = arena.take(model.groups);
   m.steps = arena.take(1);
-  m.visited = arena.take(model.groups);
+  m.visited = arena.take(model.groups), m.closer = arena.take(model.groups);
   m.gap = arena.take(model.pairs);
   m.last = arena.template take_as<LastCorners>(model.pairs);
   size += arena.size();
@@ -79,7 +88,7 @@ SUPPLE_FN void prepare_contacts(const ContactDemand<T>& of, T* memory) {
   place_fixed(model, m.placed);
   for (int i = 0; i < 12 * model.moving; ++i) m.before[i] = Number<T>::huge;
   m.steps[0] = m.travel[0] = T(0);
-  for (int g = 0; g < model.groups; ++g) m.wake[g] = T(0), m.visited[g] = T(-1);
+  for (int g = 0; g < model.groups; ++g) m.wake[g] = m.closer[g] = T(0), m.visited[g] = T(-1);
   for (int k = 0; k < model.pairs; ++k) m.last[k].count = 0;
 }
 
@@ -92,10 +101,10 @@ SUPPLE_INLINE Vec3<T> center_of(const Placed<T>& placed, int body) {
 template <class T>
 SUPPLE_FN void measure_turns(const CollisionModel<T>& model, ContactMemory<T>& m) {
   for (int b = 0; b < model.moving; ++b) {
-    const Pose<T> at = frame_pose(model.chain.frame[model.body[b].frame], m.placed.joint);
+    // The frame is turned as far as its joint.
+    const Rotation<T>& R = m.placed.joint[model.chain.frame[model.body[b].frame].joint].R;
     T* const own = m.before + 12 * b;
-    const T now[] = {at.R.x.x, at.R.x.y, at.R.x.z, at.R.y.x, at.R.y.y,
-                     at.R.y.z, at.R.z.x, at.R.z.y, at.R.z.z};
+    const T now[] = {R.x.x, R.x.y, R.x.z, R.y.x, R.y.y, R.y.z, R.z.x, R.z.y, R.z.z};
     T square(0);
     for (int i = 0; i < 9; ++i) {
       square = fma(now[i] - own[3 + i], now[i] - own[3 + i], square);
@@ -161,25 +170,29 @@ SUPPLE_FN void contact_row(const CollisionModel<T>& model, const Placed<T>& plac
 }
 
 // Writes the rows of all close pairs: row (count, s) with b and weights. y (s,) is the displacement
-// of the last step; hold (feet,) are the factors of the weights of the feet. Returns the number of
-// rows.
+// of the last step; hold (feet,) are the factors of the weights of the feet. `joint` are the poses
+// of the joints at q, or null. Returns the number of rows.
 template <class L, class T>
-SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, const T* hold, int s,
-                           T* row, T* b, T* weight, T* memory) {
+SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, Pose<T>* joint, const T* y,
+                           const T* hold, int s, T* row, T* b, T* weight, T* memory) {
   const CollisionModel<T>& model = *of.model;
   int size, count = 0;
   ContactMemory<T> m = contacts_in(model, memory, size);
-  place<L>(model, q, m.placed);
+  if (joint) {
+    m.placed.joint = joint;
+    place_shapes<L>(model, m.placed);
+  } else {
+    place<L>(model, q, m.placed);
+  }
   bound_distances<L>(model, m.placed);
   measure_turns(model, m);
-  T least, approach;  // of the group
-  const auto add = [&](int pair, const PairGroup& group, T ease, T within,
-                       const Contact<T>& contact) {
-    if (!(contact.distance < within) || count >= most_contact_rows) return;
+  const auto add = [&](int pair, const CloseGroup<T>& close, const Contact<T>& contact) {
+    if (!(contact.distance < close.within) || count >= most_contact_rows) return;
+    const PairGroup& group = model.group[close.group];
     const bool swapped = model.shape[model.pair[2 * pair]].body != group.first;
     contact_row(model, m.placed, group, swapped, contact, s, row + count * s);
-    const T room = contact.distance + ease - least;
-    b[count] = room < 0 ? min(-room * of.out, of.fastest) : -room * approach;
+    const T room = contact.distance + close.ease - close.least;
+    b[count] = room < 0 ? min(-room * of.out, of.fastest) : -room * close.approach;
     weight[count] = of.weight;
     // Rows that only a sudden motion would miss are left out.
     const T spare = padded_dot(0, s, row + count * s, y) - b[count];
@@ -188,56 +201,60 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, const T* y, c
   const T now = m.steps[0] += T(1);
   if (now > T(1)) m.travel[0] += T(2 + 1e-9) * fastest_center(model, m);
   const T travel = m.travel[0];
-  int awake = 0;
+  // The lists are made without branches, which nothing could predict.
+  int awake = 0, near = 0;
   for (int g = 0; g < model.groups; ++g) {
     m.awake[awake] = g;
     awake += !(travel < m.wake[g]);
   }
-  for (int i = 0; i < awake; ++i) {
-    m.lower[i] = lower_bound_of(model, m.placed, model.group[m.awake[i]]);
-  }
   for (int k = 0; k < awake; ++k) {
     const int g = m.awake[k];
-    const PairGroup& group = model.group[g];
-    const bool world = group.second >= model.moving;
-    const T lower = m.lower[k];
+    const T lower = lower_bound_of(model, m.placed, model.group[g]);
     const T spare = lower + eased_by(model, g, of.distance) - of.distance - of.reach;
-    if (!(spare < 0)) {
-      m.wake[g] = travel + spare;
-      continue;
-    }
-    least = of.distance, approach = of.approach;
-    if (const int foot = of.foot[group.first]; world && foot >= 0) {
+    m.wake[g] = spare < 0 ? T(0) : travel + spare;
+    m.awake[near] = g, m.lower[near] = lower;
+    near += spare < 0;
+  }
+  for (int k = 0; k < near; ++k) m.moved[k] = approach_of(model, m, model.group[m.awake[k]]);
+  for (int k = 0; k < near; ++k) {
+    const int g = m.awake[k];
+    const PairGroup& group = model.group[g];
+    CloseGroup<T> close{g, of.distance, T(0), of.approach, T(0)};
+    if (const int foot = of.foot[group.first]; group.second >= model.moving && foot >= 0) {
       if (hold[foot] >= of.hold) continue;
       // It may land.
-      least *= max(T(2) / hold[foot] - T(1), T(0));
-      approach = min(approach * hold[foot], T(1));
+      close.least *= max(T(2) / hold[foot] - T(1), T(0));
+      close.approach = min(close.approach * hold[foot], T(1));
     }
-    const T ease = eased_by(model, g, least), moved = approach_of(model, m, group);
-    const T room = min(of.near + moved / approach, of.reach);
-    const bool followed = m.visited[g] == now - T(1);
+    close.ease = eased_by(model, g, close.least);
+    close.within = min(of.near + m.moved[k] / close.approach, of.reach) + close.least - close.ease;
+    m.closer[g] += m.moved[k];
+    if (m.visited[g] != now - T(1)) {  // bounds of earlier steps are lost
+      m.closer[g] = T(0);
+      for (int i = group.singles[0]; i < group.singles[1]; ++i) {
+        m.gap[model.single[i].pair] = -Number<T>::huge;
+      }
+    }
     m.visited[g] = now;
-    for (int i = group.singles[0]; i < group.singles[1]; ++i) {
-      T& gap = m.gap[model.single[i].pair];
-      gap = followed ? gap - moved : -Number<T>::huge;
+    const T closer = m.closer[g];
+    if (!(m.lower[k] < close.within)) continue;
+    if (group.runs[0] < group.runs[1]) {
+      PairGroup runs = group;
+      runs.singles[1] = runs.singles[0];
+      visit_group<L>(model, m.placed, runs, close.within,
+                     [&](int pair, const Contact<T>& contact) { add(pair, close, contact); });
     }
-    const T within = room + least - ease;
-    if (!(lower < within)) continue;
-    PairGroup runs = group;
-    runs.singles[1] = runs.singles[0];
-    visit_group<L>(model, m.placed, runs, within, [&](int pair, const Contact<T>& contact) {
-      add(pair, group, ease, within, contact);
-    });
     for (int i = group.singles[0]; i < group.singles[1]; ++i) {
       const SinglePair& single = model.single[i];
       T& gap = m.gap[single.pair];
-      if (!(gap < within)) continue;
+      if (!(gap - closer < close.within)) continue;
       const Shape<T>&one = m.placed.shape[single.first], &other = m.placed.shape[single.second];
-      gap = lower_bound_of(one, other);
-      if (!(gap < within)) continue;
-      const Contact<T> found = distance(one, other, m.last + single.pair, within);
-      gap = found.distance;
-      add(single.pair, group, ease, within, found);
+      const T lower = lower_bound_of(one, other);
+      gap = lower + closer;
+      if (!(lower < close.within)) continue;
+      const Contact<T> found = distance(one, other, m.last + single.pair, close.within);
+      gap = found.distance + closer;
+      add(single.pair, close, found);
     }
   }
   store_centers(model, m);

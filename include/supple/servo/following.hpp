@@ -46,7 +46,9 @@ struct Sole {
 template <class T>
 struct Following {
   Chain<T> chain;
+  Chain<T> legs;  // of the feet alone
   int follows, rows, feet;
+  bool shares;  // whether the chain has the joints of that of the contacts, in the same order
   const Followed<T>* follow;
   const Sole<T>* sole;         // (feet,)
   const JointLimit<T>* limit;  // (nv,)
@@ -81,7 +83,7 @@ inline constexpr int longest_share = 8;         // relative to the minimum with 
 // Memory of a step.
 template <class T>
 struct FollowMemory {
-  Pose<T>* joint;
+  Pose<T>*joint, *leg;  // of `chain` and `legs`
   T *J, *e, *G, *A, *lower, *d, *pull, *sum, *inverse, *goal, *low, *high, *y, *start, *fixed;
   T *row, *row_b, *row_w, *row_on, *short_by, *along;
   T* on;      // active rows, times their weights
@@ -105,6 +107,7 @@ SUPPLE_FN FollowMemory<T> follow_in(const Following<T>& of, T* memory, int& size
   m.short_by = arena.take(most_contact_rows), m.along = arena.take(most_contact_rows);
   m.solved = arena.take(1);
   m.joint = arena.template take_as<Pose<T>>(of.chain.joints);
+  m.leg = arena.template take_as<Pose<T>>(of.legs.joints);
   size = arena.size();
   return m;
 }
@@ -461,14 +464,14 @@ SUPPLE_FN void correct_feet(const Following<T>& of, FollowState<T>& state, const
   T before = Number<T>::huge;
   for (int round = 0; round < feet_rounds; ++round) {
     integrate(of.chain, state.q, static_cast<const T*>(m.y), T(1), m.d);
-    forward(of.chain, static_cast<const T*>(m.d), m.joint);
+    forward(of.legs, static_cast<const T*>(m.d), m.leg);
     for (int j = 0; j < s; ++j) m.sum[j] = T(0);
     T most(0);
     for (int k = 0, row = 0; k < of.follows; ++k) {
       const Followed<T>& follow = of.follow[k];
       const int moves = follow.position > 0 ? 3 : 0, rows = moves + (follow.rotation > 0 ? 3 : 0);
       if (follow.foot >= 0 && hold[follow.foot] >= of.hold) {
-        const Pose<T> at = frame_pose(of.chain.frame[follow.frame], m.joint);
+        const Pose<T> at = frame_pose(of.legs.frame[follow.foot], m.leg);
         const Pose<T> then = pose_at(static_cast<const T*>(state.anchor + 12 * follow.foot));
         const T by = follow.position * of.hold, turn = follow.rotation * of.hold;
         const Vec3<T> v = (then.p - at.p) * by, w = turn_to(at.R, then.R) * turn;
@@ -542,8 +545,9 @@ SUPPLE_FN void follow_step(const Following<T>& of, FollowState<T>& state, const 
   for (int j = n; j < s; ++j) m.y[j] = T(0);
   int rows = 0;
   if (of.contacts.model) {
-    rows = contact_rows<L>(of.contacts, static_cast<const T*>(state.q), static_cast<const T*>(m.y),
-                           hold, s, m.row, m.row_b, m.row_w, contact_memory);
+    rows = contact_rows<L>(of.contacts, static_cast<const T*>(state.q),
+                           of.shares ? m.joint : nullptr, static_cast<const T*>(m.y), hold, s,
+                           m.row, m.row_b, m.row_w, contact_memory);
     for (int r = 0; r < rows; ++r) {
       m.row_on[r] = T(padded_dot(0, s, m.row + r * s, static_cast<const T*>(m.y)) < m.row_b[r]);
     }

@@ -31,16 +31,34 @@ const FollowingKernel& kernel() {
   throw std::logic_error("the instruction set in use has no such kernel");
 }
 
+// Whether two chains have the same joints in the same order, except for which poses they store.
+bool share_joints(const Chain<double>& a, const Chain<double>& b) {
+  if (a.joints != b.joints || a.nv != b.nv) return false;
+  for (int j = 0; j < a.joints; ++j) {
+    const Joint<double>&x = a.joint[j], &y = b.joint[j];
+    const bool same = x.parent == y.parent && x.motion == y.motion && x.placement == y.placement &&
+                      x.q_index == y.q_index && x.v_index == y.v_index && x.scale == y.scale &&
+                      x.offset == y.offset && std::equal(x.phase, x.phase + 2, y.phase) &&
+                      std::equal(x.rotation, x.rotation + 9, y.rotation) &&
+                      std::equal(x.position, x.position + 3, y.position);
+    if (!same) return false;
+  }
+  return true;
+}
+
 // A motion; it keeps its state between calls.
 class PyFollowing {
  public:
-  PyFollowing(const PyChain& chain, nb::object collision, const LimitsSpec& limits,
-              const std::vector<double>& position, const std::vector<double>& rotation,
-              const std::vector<double>& gain, const Ints& foot,
-              const std::vector<std::vector<double>>& soles, nb::handle rest,
+  PyFollowing(const PyChain& chain, const PyChain& legs, nb::object collision,
+              const LimitsSpec& limits, const std::vector<double>& position,
+              const std::vector<double>& rotation, const std::vector<double>& gain,
+              const Ints& foot, const std::vector<std::vector<double>>& soles, nb::handle rest,
               const Doubles& posture, double dt, double posture_gain, double smooth, double hold,
               double touch, const Doubles& contact)
-      : layout_(chain.layout()), chain_(chain.owned<double>()), collision_(std::move(collision)) {
+      : layout_(chain.layout()),
+        chain_(chain.owned<double>()),
+        legs_(legs.owned<double>()),
+        collision_(std::move(collision)) {
     const int n = layout_.nv(), count = int(chain_.frames.size());
     check_length("position", count, position.size());
     check_length("rotation", count, rotation.size());
@@ -63,6 +81,8 @@ class PyFollowing {
       feet = std::max(feet, foot[k] + 1);
     }
     check_length("soles", feet, soles.size());
+    check_length("the frames of legs", feet, legs_.frames.size());
+    check_length("the coordinates of legs", n, legs_.view().nv);
     for (const std::vector<double>& sole : soles) {
       check_length("a sole", 3 + sole.size() / 4 * 4, sole.size());
       check_at_least("the number of a sole's balls", 1, int(sole.size()) / 4);
@@ -89,10 +109,18 @@ class PyFollowing {
         }
       }
     }
+    const bool shares = model && share_joints(chain_.view(), model->chain);
+    if (shares) {
+      for (std::size_t j = 0; j < chain_.joints.size(); ++j) {
+        chain_.joints[j].branches |= model->chain.joint[j].branches;
+      }
+    }
     of_ = {.chain = chain_.view(),
+           .legs = legs_.view(),
            .follows = count,
            .rows = rows,
            .feet = feet,
+           .shares = shares,
            .follow = follow_.data(),
            .sole = sole_.data(),
            .limit = limits_.data(),
@@ -150,32 +178,58 @@ class PyFollowing {
     return made;
   }
 
-  // Runs steps between targets (k + 1, follows, 12), with hold (k, feet); returns the
-  // configurations (k, nq) after them.
+  // Runs steps between targets (k + 1, follows, 4, 4), which may have any strides, with hold (k,
+  // feet); returns the configurations (k, nq) after them.
   nb::object run(nb::handle target, nb::handle hold) {
-    const std::ptrdiff_t rows = rows_of_array(target);
-    const int count = int(std::max<std::ptrdiff_t>(rows - 1, 0)), n = layout_.nv();
-    const double* const targets =
-        data_in<double>(target, NPY_DOUBLE, rows * 12 * of_.follows, "target");
+    const int n = layout_.nv(), size = 12 * of_.follows;
+    auto* const targets = reinterpret_cast<PyArrayObject*>(target.ptr());
+    if (!PyArray_CheckExact(target.ptr()) || PyArray_TYPE(targets) != NPY_DOUBLE ||
+        !PyArray_ISBEHAVED_RO(targets) || PyArray_NDIM(targets) != 4 ||
+        PyArray_DIM(targets, 1) != of_.follows || PyArray_DIM(targets, 2) != 4 ||
+        PyArray_DIM(targets, 3) != 4) {
+      throw nb::value_error("target must be an array of float64 (k + 1, frames, 4, 4)");
+    }
+    const int count = int(std::max<npy_intp>(PyArray_DIM(targets, 0) - 1, 0));
     const double* const holds = data_in<double>(hold, NPY_DOUBLE, count * of_.feet, "hold");
     if (last_.empty()) throw nb::value_error("a motion must be started");
     const npy_intp shape[] = {count, layout_.nq()};
     nb::object made = new_array(NPY_DOUBLE, 2, shape);
-    Doubles q(std::size_t(count) * n);
-    kernel().run(of_, now_, count, targets, holds, q.data(), static_cast<double*>(memory_->get()));
     double* const to = data_of<double>(made);
-    for (int k = 0; k < count; ++k) {
-      double* const own = to + std::size_t(k) * layout_.nq();
-      layout_.from_kernel(q.data() + std::size_t(k) * n, own,
-                          static_cast<const double*>(last_.data()));
-      std::copy_n(own, layout_.nq(), last_.data());
+    constexpr int block = 32;  // steps whose targets and configurations stay in the cache
+    Doubles poses(std::size_t(block + 1) * size), q(std::size_t(block) * n);
+    for (int first = 0; first < count; first += block) {
+      const int steps = std::min(block, count - first);
+      read_poses(targets, first, steps + 1, poses.data());
+      kernel().run(of_, now_, steps, poses.data(), holds + std::ptrdiff_t(first) * of_.feet,
+                   q.data(), static_cast<double*>(memory_->get()));
+      for (int k = 0; k < steps; ++k) {
+        double* const own = to + std::size_t(first + k) * layout_.nq();
+        layout_.from_kernel(q.data() + std::size_t(k) * n, own,
+                            static_cast<const double*>(last_.data()));
+        std::copy_n(own, layout_.nq(), last_.data());
+      }
     }
     return made;
   }
 
  private:
+  // Copies the poses of `count` steps (count, follows, 12): rotations by rows, then positions.
+  void read_poses(PyArrayObject* targets, int first, int count, double* to) const {
+    const npy_intp* const stride = PyArray_STRIDES(targets);
+    const char* const from = PyArray_BYTES(targets) + first * stride[0];
+    for (int k = 0; k < of_.follows; ++k) {
+      for (int i = 0; i < 12; ++i) {
+        const int row = i < 9 ? i / 3 : i - 9, column = i < 9 ? i % 3 : 3;
+        const char* at = from + k * stride[1] + row * stride[2] + column * stride[3];
+        for (int t = 0; t < count; ++t, at += stride[0]) {
+          std::memcpy(to + (std::ptrdiff_t(t) * of_.follows + k) * 12 + i, at, sizeof(double));
+        }
+      }
+    }
+  }
+
   Layout layout_;
-  OwnedChain<double> chain_;
+  OwnedChain<double> chain_, legs_;
   nb::object collision_;
   std::vector<JointLimit<double>> limits_;
   std::vector<Followed<double>> follow_;
@@ -192,13 +246,14 @@ class PyFollowing {
 
 void bind_following(nb::module_& m) {
   nb::class_<PyFollowing>(m, "Following", "A motion that follows the poses of many frames.")
-      .def(nb::init<const PyChain&, nb::object, const LimitsSpec&, const std::vector<double>&,
-                    const std::vector<double>&, const std::vector<double>&, const Ints&,
+      .def(nb::init<const PyChain&, const PyChain&, nb::object, const LimitsSpec&,
+                    const std::vector<double>&, const std::vector<double>&,
+                    const std::vector<double>&, const Ints&,
                     const std::vector<std::vector<double>>&, nb::handle, const Doubles&, double,
                     double, double, double, double, const Doubles&>(),
-           nb::kw_only(), "chain"_a, "collision"_a.none(), "limits"_a, "position"_a, "rotation"_a,
-           "gain"_a, "foot"_a, "soles"_a, "rest"_a, "posture"_a, "dt"_a, "posture_gain"_a,
-           "smooth"_a, "hold"_a, "touch"_a, "contact"_a)
+           nb::kw_only(), "chain"_a, "legs"_a, "collision"_a.none(), "limits"_a, "position"_a,
+           "rotation"_a, "gain"_a, "foot"_a, "soles"_a, "rest"_a, "posture"_a, "dt"_a,
+           "posture_gain"_a, "smooth"_a, "hold"_a, "touch"_a, "contact"_a)
       .def("start", &PyFollowing::start, nb::lock_self(), "q"_a)
       .def("close_pairs", &PyFollowing::close_pairs, nb::lock_self(), "q"_a,
            nb::sig("def close_pairs(self, q: " SUPPLE_ARRAY ") -> "

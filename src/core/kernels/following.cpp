@@ -40,9 +40,9 @@ int rows(const Following<double>& of, const double* q, double* to, double* memor
   const int n = of.chain.nv, s = padded<double>(n);
   const FollowMemory<double> m = follow_in(of, memory, size);
   for (int j = 0; j < s; ++j) m.y[j] = 0, m.start[j] = 1;  // at rest, with feet that swing
-  const int count = contact_rows<Wide>(of.contacts, q, static_cast<const double*>(m.y),
-                                       static_cast<const double*>(m.start), s, m.row, m.row_b,
-                                       m.row_w, memory + own_scratch(of));
+  const int count = contact_rows<Wide>(
+      of.contacts, q, static_cast<Pose<double>*>(nullptr), static_cast<const double*>(m.y),
+      static_cast<const double*>(m.start), s, m.row, m.row_b, m.row_w, memory + own_scratch(of));
   for (int r = 0; r < count; ++r) {
     for (int j = 0; j < n; ++j) to[r * (n + 1) + j] = m.row[r * s + j];
     to[r * (n + 1) + n] = m.row_b[r];

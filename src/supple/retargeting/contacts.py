@@ -126,7 +126,7 @@ class Stance:
             free: Share of the full distance at each pose (k,): 0 for a standing foot, 1 in
                 mid-swing.
         """
-        made = poses.copy()
+        made = poses.copy(order="K")
         rest = np.flatnonzero(free > 0)
         for _ in range(ROUNDS):
             distance = CLEAR * self.length * free[rest]

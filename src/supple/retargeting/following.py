@@ -61,6 +61,7 @@ class Following:
         self.dt = dt
         self._kernel = _core.Following(
             chain=robot._chain(frames),
+            legs=robot._chain(tuple(feet)),
             collision=model,
             limits=limits_spec(limits, np.inf),
             position=[follow.position / length for follow in mapping.follows],
@@ -102,10 +103,7 @@ class Following:
             poses: Target of each frame at the ends of all steps (k + 1, frames, 4, 4).
             firm: Share of the weight of each foot at the end of each step (k, 2), from 0 to 1.
         """
-        target = np.concatenate(
-            [poses[..., :3, :3].reshape(*poses.shape[:2], 9), poses[..., :3, 3]], axis=-1
-        )
-        return np.asarray(self._kernel.run(np.ascontiguousarray(target), _factors(firm)))
+        return np.asarray(self._kernel.run(poses, _factors(firm)))
 
 
 def _factors(firm: Array) -> Array:

@@ -29,7 +29,7 @@ LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
 BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
 # Most steps from the neutral configuration to the first frame, their number between checks, their
 # length [s], and the change of a step below which they end [m or rad].
-_SETTLING, _SOME, _SETTLING_STEP, _SETTLED = 400, 20, 0.05, 1e-9
+_SETTLING, _SOME, _SETTLING_STEP, _SETTLED = 400, 5, 0.05, 1e-6
 JUST_BELOW = 1 - 1e-9  # how firmly a foot is held at most in a step to its first frame
 
 
@@ -253,7 +253,7 @@ class Retargeter:
     def _place(self, end: int) -> None:
         """Extend the targets of all frames, with those of the feet, to a frame."""
         a, b = self._planned - self._first, end - self._first
-        plan = self._poses[a:b].copy()
+        plan = self._poses[a:b].copy(order="K")
         firm = np.empty((end - self._planned, 2))
         for k, steps in enumerate(self._steps):
             column = self._feet[k]

@@ -56,23 +56,32 @@ class Steps:
         coming = following[np.searchsorted(following, k, side="right")]
         length = np.minimum(self.blend, coming - ended)
         shares = [smooth(1 - (k - ended) / length), smooth(1 - (coming - k) / length)]
-        own = poses[begin - first : end - first]
         shares = [
             np.where(stands, alone, share) for alone, share in zip((1.0, 0.0), shares, strict=True)
         ]
-        pairs = [own.copy(), own.copy()]
-        for s, anchor in self._anchors.items():
-            pairs[0][last == s] = anchor
-            pairs[1][coming == s] = anchor
-        made = np.where(stands[:, None, None], pairs[0], own)
+        made = poses[begin - first : end - first].copy(order="K")
         near = np.flatnonzero(~stands & (shares[0] + shares[1] > 0))
+        own = made[near]
         made[near] = blended(
-            own[near], (pairs[0][near], pairs[1][near]), (shares[0][near], shares[1][near])
+            own,
+            (self._anchored(own, last[near]), self._anchored(own, coming[near])),
+            (shares[0][near], shares[1][near]),
         )
+        on = np.flatnonzero(stands)
+        made[on] = self._anchored(made[on], last[on])
         made = self.stance.clear(self.foot, made, 1 - shares[0] - shares[1])
         self._start, self._end = int(last[-1]), int(ended[-1])
         self._anchors = {s: a for s, a in self._anchors.items() if s >= self._start}
         return np.asarray(made), np.maximum(shares[0], shares[1])
+
+    def _anchored(self, poses: Array, starts: NDArray[np.intp]) -> Array:
+        """Return the standing poses of the stances that begin at frames, or poses without them."""
+        if not self._anchors:
+            return poses
+        known = np.array(list(self._anchors))
+        at = np.minimum(np.searchsorted(known, starts), len(known) - 1)
+        found = np.stack(list(self._anchors.values()))[at]
+        return np.where((known[at] == starts)[:, None, None], found, poses)
 
     def _anchor(self, starts: NDArray[np.intp], flags: Mask, poses: Array, first: int) -> None:
         """Store the standing poses of the stances that begin at frames."""

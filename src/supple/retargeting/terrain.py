@@ -52,17 +52,7 @@ class Terrain:
 
         The height is -inf beyond the edges of a surface. Normals are (s, ..., 3).
         """
-        flat = [T for T in self.planes if T[2, 2] >= _VERTICAL]
-        every = at[..., :2].reshape(-1, 2)
-        shape = (len(flat) + len(self.boxes), len(every))
-        heights, normals = np.full(shape, -np.inf), np.zeros((*shape, 3))
-        for k, T in enumerate(flat):
-            heights[k] = T[2, 3] - (every - T[:2, 3]) @ (T[:2, 2] / T[2, 2])
-            normals[k] = T[:3, 2]
-        for k, (T, half) in enumerate(self.boxes, len(flat)):
-            level = every - T[:2, 3]
-            near = (level**2).sum(axis=-1) <= half @ half * (1 + _VERTICAL)
-            heights[k, near], normals[k, near] = _top(T, half, level[near])
+        heights, normals = _core.surfaces(self._flat, self._boxes, _in_space(at))
         count = len(heights)
         return heights.reshape(count, *at.shape[:-1]), normals.reshape(count, *at.shape[:-1], 3)
 
@@ -71,13 +61,8 @@ class Terrain:
 
         Points may be up to 5 cm inside, and are above the lowest surface otherwise.
         """
-        found = self.surfaces(at)[0]
-        below = np.where(found <= at[..., 2] + INSIDE, found, -np.inf).max(axis=0)
-        return np.asarray(
-            np.where(
-                np.isfinite(below), below, found.min(axis=0, initial=0.0, where=np.isfinite(found))
-            )
-        )
+        found = _core.height_below(self._flat, self._boxes, _in_space(at), INSIDE)
+        return np.asarray(found.reshape(at.shape[:-1]))
 
     def rise(self, poses: Array, points: Array, clear: Array) -> Array:
         """Return how far bodies must rise to be clear of the planes (k,) [m].
@@ -87,15 +72,7 @@ class Terrain:
             points: Points of the body (n, 3), in its frame [m].
             clear: Least height of each body above the planes (k,) [m].
         """
-        made = np.zeros(len(poses))
-        for T in self.planes:
-            n = T[:3, 2]
-            if n[2] < _VERTICAL:
-                continue
-            up = (poses[:, :3, :3] * n[:, None]).sum(axis=1).T  # in the axes of the body
-            above = _along(points, up).min(axis=0) + ((poses[:, :3, 3] - T[:3, 3]) * n).sum(axis=1)
-            made = np.maximum(made, clear - above / n[2])
-        return made
+        return np.asarray(_core.rise(self._flat, np.ascontiguousarray(poses), points, clear))
 
     def way_out(self, poses: Array, points: Array, margin: Array) -> Array:
         """Return displacements (k, 3) that take bodies out of the boxes [m].
@@ -119,30 +96,18 @@ class Terrain:
     @cached_property
     def _boxes(self) -> Array:
         """Rotations by rows, centers and half edges of the boxes (b, 15)."""
-        return np.array([[*T[:3, :3].ravel(), *T[:3, 3], *half] for T, half in self.boxes])
+        each = [[*T[:3, :3].ravel(), *T[:3, 3], *half] for T, half in self.boxes]
+        return np.array(each).reshape(len(each), 15)
+
+    @cached_property
+    def _flat(self) -> Array:
+        """Poses (p, 4, 4) of the planes that are no walls."""
+        flat = [T for T in self.planes if T[2, 2] >= _VERTICAL]
+        return np.array(flat).reshape(len(flat), 4, 4)
 
 
-def _along(rows: Array, columns: Array) -> Array:
-    """Return the products of rows (n, m) with columns (m, k), each rounded as alone."""
-    return np.asarray(sum(rows[:, j, None] * columns[j] for j in range(len(columns))))
-
-
-def _top(T: Array, half: Array, level: Array) -> tuple[Array, Array]:
-    """Return heights (k,) and normals (k, 3) of a box's upper side; -inf beside it.
-
-    Args:
-        T: Pose of the box (4, 4).
-        half: Half of its edges (3,) [m].
-        level: Points (k, 2) from its center [m].
-    """
-    R = T[:3, :3]
-    start, way = _along(R[:2].T, level.T).T, R[2]  # of the vertical line, in the axes of the box
-    wall = np.abs(way) < _VERTICAL  # its line never leaves, or never enters
-    side = np.where(way < 0, -1.0, 1.0)
-    steep = np.where(wall, 1.0, np.abs(way))
-    beside = np.where(np.abs(start) <= half, np.inf, -np.inf)
-    leave = np.where(wall, beside, (half - side * start) / steep)
-    enter = np.where(wall, -beside, (-half - side * start) / steep)
-    axis, top = leave.argmin(axis=-1), leave.min(axis=-1)
-    heights = np.where(top > enter.max(axis=-1), top + T[2, 3], -np.inf)
-    return heights, side[axis][:, None] * R.T[axis]
+def _in_space(at: Array) -> Array:
+    """Return points (..., 2 or 3) as rows (n, 3)."""
+    made = np.zeros((int(np.prod(at.shape[:-1])), 3))
+    made[:, : at.shape[-1]] = at.reshape(len(made), at.shape[-1])
+    return made
