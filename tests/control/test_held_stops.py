@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio
 import pytest
+import scipy.linalg
 
 import supple as sp
 from generated import seeds
@@ -20,8 +21,11 @@ SOLO = f"{ROBOTS}/solo_description/robots/solo12.urdf"
 HEIGHT = 1.0
 
 
-def walker(rng: np.random.Generator) -> sp.Robot:
-    """Return a floating body on two to six legs of random sizes, with unlimited joints."""
+def walker(rng: np.random.Generator, toes: float | None = None) -> sp.Robot:
+    """Return a floating body on two to six legs of random sizes, with unlimited joints.
+
+    With `toes`, each shin has a toe at this distance from its foot.
+    """
     legs, links, joints = int(rng.integers(2, 7)), [], []
     for leg in range(legs):
         angle = 2 * np.pi * (leg + 0.3 * rng.random()) / legs
@@ -40,11 +44,14 @@ def walker(rng: np.random.Generator) -> sp.Robot:
                 f'<limit lower="-6" upper="6" velocity="{rng.uniform(5, 20)}" effort="9"/></joint>'
             )
             links.append(f'<link name="{name}{leg}"/>')
-        joints.append(
-            f'<joint name="ankle{leg}" type="fixed"><parent link="shin{leg}"/>'
-            f'<child link="foot{leg}"/><origin xyz="0 0 {-shin}"/></joint>'
-        )
-        links.append(f'<link name="foot{leg}"/>')
+        for name, x in (("foot", 0.0), ("toe", toes)):
+            if x is None:
+                continue
+            joints.append(
+                f'<joint name="{name}_end{leg}" type="fixed"><parent link="shin{leg}"/>'
+                f'<child link="{name}{leg}"/><origin xyz="{x} 0 {-shin}"/></joint>'
+            )
+            links.append(f'<link name="{name}{leg}"/>')
     text = f'<robot name="walker"><link name="body"/>{"".join(links + joints)}</robot>'
     return sp.urdf(text).with_base("floating")
 
@@ -107,3 +114,25 @@ def test_feet_of_random_walkers_stay() -> None:
         motion = jumps(robot, rng, dt=10 ** rng.uniform(-3, -2), duration=0.6)
         places = robot.fk(np.array(motion), robot.tips)[..., :3, 3]
         assert np.abs(places - places[0]).max() <= 1e-9
+
+
+@pytest.mark.parametrize("apart", [0.1, 1e-3, 1e-6, 0.0])
+def test_the_default_step_takes_the_best_motion_that_leaves_feet_in_place(apart: float) -> None:
+    """Also if the rows of held tasks nearly depend on each other: two points of a shin."""
+    for seed in seeds(nightly(100, 6)):
+        rng = np.random.default_rng([seed, 84])
+        robot = walker(rng, toes=apart)
+        q = robot.neutral()
+        q[2], q[7:] = HEIGHT, rng.uniform(0.3, 0.8, size=robot.nv - 6)
+        held = [sp.PositionTask(f"foot{leg}") for leg in range(2)] + [sp.PositionTask("toe0")]
+        weight = float(10 ** rng.uniform(-2, 0))
+        tasks = [sp.PoseTask("body", weight=2.0), sp.PostureTask(weight=weight)]
+        servo = sp.Servo(robot, tasks, dt=1e-3, gain=5.0, held=held)
+        moved = robot.integrate(q, 1e-6 * rng.normal(size=robot.nv))
+        servo(q, target=[robot.fk(moved, "body"), moved])
+        x, at = servo.qd, servo.linearization
+        A = np.vstack([robot.jacobian(q, task.frame)[:3] for task in held])
+        free = scipy.linalg.null_space(A, rcond=1e-9)
+        best = free @ np.linalg.lstsq(at.J @ free, at.e, rcond=None)[0]
+        np.testing.assert_allclose(x, best, atol=1e-5 * np.abs(best).max())
+        assert np.abs(A @ x).max() <= 1e-7 * np.abs(best).max()

@@ -15,6 +15,7 @@
 
 #include "supple/limits/bound_search.hpp"
 #include "supple/limits/packed_box.hpp"
+#include "supple/limits/row_factor.hpp"
 #include "supple/step/fast_step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -31,7 +32,7 @@ inline constexpr int equation_rounds = 12;
 
 // Number of entries of scratch memory that `equation_step` needs.
 SUPPLE_FN constexpr int equation_scratch(int m, int n, int count) {
-  return (3 * m + 2 * count + 2 * n + 12) * (n + 16) + count * count + 5 * count + m + 8 * n + 32;
+  return (3 * m + 2 * count + 2 * n + 12) * (n + 16) + count * count + 5 * count + m + 8 * n + 48;
 }
 
 // The rows of A, for the free entries of x: A = L Qᵀ.
@@ -71,17 +72,20 @@ SUPPLE_NOINLINE void make_triangle(int count, Triangle<T>& t, T* left, T* whole)
     const int i = t.order[first];
     t.order[first] = t.order[k], t.order[k] = i;
     T *const row = t.rows + i * s, *const v = t.mirror + k * s;
-    for (int j = 0; j < s; ++j) v[j] = j < k ? T(0) : row[j];
-    const T square = padded_dot(0, s, v, v);
+    const int from = k / pack_width<T> * pack_width<T>;  // v is read from there on
+    for (int j = from; j < s; j += pack_width<T>) store_pack<T>(load_pack(row + j), v + j);
+    for (int j = from; j < k; ++j) v[j] = T(0);
+    const T square = padded_dot(from, s, v, v);
     if (!(square > least)) break;
     const T size = copysign(sqrt(square), v[k]);
     t.tau[k] = T(1) / (square + abs(v[k] * size));
     v[k] += size;
     row[k] = -size;
     for (int j = k + 1; j < s; ++j) row[j] = T(0);
+    reflect_rows(count - k - 1, from, s, v, t.tau[k],
+                 [&](int r) { return t.rows + t.order[k + 1 + r] * s; });
     for (int r = k + 1; r < count; ++r) {
       T* const other = t.rows + t.order[r] * s;
-      reflect(t, k, other);
       left[t.order[r]] -= other[k] * other[k];
       if (!(left[t.order[r]] > T(1e-8) * whole[t.order[r]])) {  // cancelled: sum up again
         T sum(0);
@@ -151,16 +155,50 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
   return true;
 }
 
+// Does the same as `equation_step` where no row of J counts, no bound is active, and the rows of A
+// are far from dependent. Returns false, with x as it was, where they are not.
+template <class T>
+SUPPLE_NOINLINE bool shortest_step(const Equations<T>& of, T* x, T* active_set, T* scratch) {
+  const int n = of.n, count = of.count, s = padded<T>(n), c = padded<T>(count);
+  if (of.m > 0 || count > n) return false;
+  T *rows = aligned_rows(scratch), *at = rows + count * s, *change = at + s, *r = change + s,
+    *U = r + c, *turned = U + count * c;
+  pad_rows(count, n, of.A, rows);
+  if (!(factor_rows(count, n, static_cast<const T*>(rows), turned, U) > T(0))) return false;
+  pad_rows(1, n, x, at);
+  T most = Number<T>::huge;
+  for (int round = 0; round < 3 && most > T(0.01) * of.tolerance; ++round) {
+    row_dots(count, n, rows, at, r);
+    most = T(0);
+    for (int i = 0; i < count; ++i) r[i] = of.b[i] - r[i], most = max(most, abs(r[i]));
+    solve_row_factor(count, static_cast<const T*>(U), r);
+    rows_times(count, n, rows, r, change);
+    add_scaled(0, s, T(1), change, at);
+  }
+  for (int j = 0; j < n; ++j) {
+    const T slack = T(16) * Number<T>::epsilon * (abs(x[j]) + abs(at[j] - x[j]));
+    if (!(of.low[j] < of.high[j]) || at[j] < of.low[j] - slack || at[j] > of.high[j] + slack) {
+      return false;
+    }
+  }
+  for (int j = 0; j < n; ++j) {
+    x[j] = min(max(at[j], of.low[j]), of.high[j]);
+    active_set[j] = T(0);
+  }
+  return true;
+}
+
 // Computes the step x (n), which is x0 on entry. active_set (n) is -1 or 1 for an entry at its
 // lower or upper bound, else 0. Returns false, with x as it was, if block pivoting does not end, or
 // if the bounds do not allow the equations.
 template <class T>
 SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, T* scratch) {
+  if (shortest_step(of, x, active_set, scratch)) return true;
   const int m = of.m, n = of.n, count = of.count, most = padded<T>(n);
   T *rows = aligned_rows(scratch), *mirror = rows + count * most, *turned = mirror + count * most,
     *whole = turned + m * most, *w = whole + m * most, *pull = w + most, *delta = pull + most,
     *work = delta + most, *rest = work + (m + 2 * n + 4) * most, *tau = rest, *left = tau + count,
-    *length2 = left + count, *r = length2 + count, *c = r + count, *end = c + m;
+    *length2 = left + count, *r = length2 + count, *c = r + padded<T>(count), *end = c + m;
   int* const order = reinterpret_cast<int*>(end);
   int* const index = order + count;
   T squares(0);
@@ -201,9 +239,14 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
       for (int a = f; a < s; ++a) to[a] = T(0);
     };
     pack(x, w);
+    if (f == n) {
+      pad_rows(count, n, of.A, rows);
+    } else {
+      for (int i = 0; i < count; ++i) pack(of.A + i * n, rows + i * s);
+    }
+    row_dots(count, f, rows, w, r);
     for (int i = 0; i < count; ++i) {
-      pack(of.A + i * n, rows + i * s);
-      T sum = of.b[i] - padded_dot(0, s, rows + i * s, w);
+      T sum = of.b[i] - r[i];
       for (int j = 0; j < n && bounded; ++j) {
         if (active_set[j] != 0) sum = fma(-of.A[i * n + j], x[j] + delta[j], sum);
       }
@@ -217,8 +260,9 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
       continue;
     }
     for (int i = 0; i < m; ++i) pack(whole + i * most, turned + i * s);
-    for (int k = 0; k < t.rank; ++k) {  // the rows do not wait for each other
-      for (int i = 0; i < m; ++i) reflect(t, k, turned + i * s);
+    for (int k = 0; k < t.rank; ++k) {
+      reflect_rows(m, k / pack_width<T> * pack_width<T>, s, mirror + k * s, tau[k],
+                   [&](int i) { return turned + i * s; });
     }
     for (int i = 0; i < m; ++i) {
       c[i] = bounded ? padded_dot(0, most, whole + i * most, delta) : T(0);

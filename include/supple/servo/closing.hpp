@@ -54,11 +54,12 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
   const HoldingMemory<T> memory = memory_of(servo, held);
   T *A = memory.A, *b = memory.b, *e = memory.e, *all = memory.cost, *off = all + h * n;
   T *low = off + h, *high = low + n, *active_set = high + n, *tried = memory.x0;
+  Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(memory.rest);
   const bool is_open = !(largest_opening(servo, held, held.e) <= closed_before<T>);
   T left = is_open ? max(T(0), T(1) - servo.gain * servo.dt) : T(0);
   const auto opening = [&](const T* speeds) {
     integrate(servo.chain, state.q, speeds, servo.dt, memory.q);
-    evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
+    held_errors(servo, held, static_cast<const T*>(memory.q), joint_poses, off);
     for (int i = 0; i < h; ++i) off[i] = fma(-left, held.e[i], off[i]);
     return largest_opening(servo, held, off);
   };
@@ -71,9 +72,11 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
     for (int j = 0; j < n; ++j) tried[j] = min(max(share * x[j], low[j]), high[j]);
     for (int round = 0; round < closing_rounds; ++round) {
       if (opening(tried) <= closed_tolerance<T>) return copy_numbers(n, tried, x);
-      pick_held(servo, held, all, off, A, e, is_loop);
-      const int count = pick_held(servo, held, all, off, A, b, is_loop);
-      for (int i = 0; i < count; ++i) b[i] = dot(n, A + i * n, tried) + e[i] / servo.dt;
+      evaluate_held(servo, held, joint_poses, static_cast<const T*>(memory.q), all, off,
+                    memory.rest + 12 * servo.chain.joints);
+      for (int i = 0; i < h; ++i) off[i] = fma(-left, held.e[i], off[i]);
+      const int count = pick_held(servo, held, all, off, A, e, is_loop);
+      for (int i = 0; i < count; ++i) b[i] = sum_of_packs(n, tried, A + i * n) + e[i] / servo.dt;
       const Equations<T> of{0, n, count, A, A, b, T(1), low, high, closed_tolerance<T> / servo.dt};
       if (!equation_step(of, tried, active_set, memory.rest)) break;
     }

@@ -36,20 +36,43 @@ SUPPLE_FN Vec3<T> turn_rate(const Vec3<T>& phi, const Vec3<T>& x) {
   return fma(cross(phi, once), factor, fma(once, T(0.5), x));
 }
 
-// Computes J (1, n) and e (1) of a coupling.
+// Returns a task for all components of the pose of a task.
 template <class T>
-SUPPLE_FN void coupling_row(int n, const Task<T>& task, const T* q, const T* target, T* J, T* e) {
+SUPPLE_FN Task<T> all_rows(const Task<T>& task) {
+  Task<T> whole = task;
+  whole.rows = 6;
+  for (int i = 0; i < 6; ++i) whole.row[i] = i, whole.weight[i] = T(1);
+  return whole;
+}
+
+// Returns the error of a coupling, and the slope of its polynomial.
+template <class T>
+SUPPLE_FN T coupling_error(const Task<T>& task, const T* q, const T* target, T& slope) {
   const T x = q[task.leader];
-  T value(0), slope(0);
+  T value(0);
+  slope = T(0);
   for (int i = 4; i >= 0; --i) {
     slope = fma(slope, x, value);
     value = fma(value, x, task.curve[i]);
   }
-  for (int j = 0; j < n; ++j) J[j] = T(0);
-  J[task.coordinate[0]] = T(1);
-  J[task.leader] -= slope;
   const T follows = coordinate_difference(q[task.coordinate[0]], value);
-  e[0] = coordinate_difference(target[0], follows);
+  return coordinate_difference(target[0], follows);
+}
+
+// Computes e (rows) of a held task.
+template <class T>
+SUPPLE_FN void held_task_error(const Chain<T>& chain, const Task<T>& task,
+                               const Pose<T>* joint_poses, const T* q, const T* target, T* e) {
+  if (task.curve) {
+    T slope;
+    e[0] = coupling_error(task, q, target, slope);
+  } else if (!turns_partly(task)) {
+    task_offset(chain, task, joint_poses, q, target, e);
+  } else {
+    T offset[6];
+    task_offset(chain, all_rows(task), joint_poses, q, target, offset);
+    each_row(task, [&](int i, int c, T weight) { e[i] = offset[c] * weight; });
+  }
 }
 
 // Computes J (rows, n) and e (rows) of a held task. `scratch` has 6 n + 6 entries.
@@ -58,16 +81,21 @@ SUPPLE_FN void held_task_rows(const Chain<T>& chain, const Task<T>& task,
                               const Pose<T>* joint_poses, const T* q, const T* target, T* J, T* e,
                               T* scratch) {
   const T* const no_target = nullptr;
-  if (task.curve) return coupling_row(chain.nv, task, q, target, J, e);
+  if (task.curve) {
+    T slope;
+    e[0] = coupling_error(task, q, target, slope);
+    for (int j = 0; j < chain.nv; ++j) J[j] = T(0);
+    J[task.coordinate[0]] = T(1);
+    J[task.leader] -= slope;
+    return;
+  }
   if (!turns_partly(task)) {
     task_jacobian(chain, task, joint_poses, J, no_target);
     return task_offset(chain, task, joint_poses, q, target, e);
   }
   const int n = chain.nv;
   T *all = scratch, *offset = all + 6 * n;
-  Task<T> whole = task;
-  whole.rows = 6;
-  for (int i = 0; i < 6; ++i) whole.row[i] = i, whole.weight[i] = T(1);
+  const Task<T> whole = all_rows(task);
   task_jacobian(chain, whole, joint_poses, all, no_target);
   task_offset(chain, whole, joint_poses, q, target, offset);
   const Vec3<T> phi{offset[3], offset[4], offset[5]};

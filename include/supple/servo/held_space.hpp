@@ -29,9 +29,10 @@ struct Holding {
   T *rows, *b;              // (count, n), (count,)
   T *L, *mirror, *Q, *tau;  // (count, n) and (rank, n), padded; (rank,)
   int* order;               // (count,): the independent rows first
-  T *x, *coupling;          // (n,): x of least length; (m, rank): J Qᵀ
+  T *x, *coupling;          // (n,): x of least length; (m, rank): J Qᵀ; both padded
   bool partial;             // whether the space is that of only some joints
-  T* moves;                 // (n,): zero for a joint that moves no held task
+  // (n,): whether a joint has a limit on its acceleration and moves held tasks
+  bool* moves;
   // Room for the rows of held tasks and constraints together; see `Constraints`.
   T *G, *h, *state, *search;
 };
@@ -59,18 +60,45 @@ SUPPLE_INLINE void each_held(const Servo<T>& servo, const Holding<T>& held, Visi
   }
 }
 
-// Evaluates A (rows, n) and e (rows) at q (nq), of the tasks with a share above zero.
+// Returns the chain up to the last joint that moves a held task.
 template <class T>
-SUPPLE_FN void evaluate_held(const Servo<T>& servo, const Holding<T>& held, const T* q, bool begins,
-                             T* A, T* e, T* scratch) {
+SUPPLE_FN Chain<T> chain_of_held(const Servo<T>& servo, const Holding<T>& held) {
+  Chain<T> part = servo.chain;
+  int joints = 0;
+  const auto visit = [&](int frame) {
+    if (frame >= 0) joints = max(joints, part.frame[frame].joint + 1);
+  };
+  each_held(servo, held, [&](const Task<T>& task, int k, int, const T*) {
+    if (!(held.share[k] > 0) || traits_of(task).is_linear) return;
+    for (int i = 0; i < frame_count(task); ++i) visit(frame_of(task, i));
+    visit(task.base);
+    visit(task.axes);
+  });
+  while (joints < part.joints && part.joint[joints].motion == Motion::ball_axis) ++joints;
+  part.joints = joints;
+  return part;
+}
+
+// Evaluates A (rows, n) and e (rows), of the tasks with a share above zero, at q (nq) with its
+// poses of the joints. `scratch` has 6 n + 6 entries.
+template <class T>
+SUPPLE_FN void evaluate_held(const Servo<T>& servo, const Holding<T>& held,
+                             const Pose<T>* joint_poses, const T* q, T* A, T* e, T* scratch) {
   const int n = servo.chain.nv;
-  Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T* const rest = scratch + 12 * servo.chain.joints;
-  forward(servo.chain, q, joint_poses);
-  each_held(servo, held, [&](const Task<T>& task, int k, int row, T* target) {
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, const T* target) {
     if (!(held.share[k] > 0)) return;
-    if (begins && held.begins[k] != 0) reached_target(servo.chain, task, joint_poses, q, target);
-    held_task_rows(servo.chain, task, joint_poses, q, target, A + row * n, e + row, rest);
+    held_task_rows(servo.chain, task, joint_poses, q, target, A + row * n, e + row, scratch);
+  });
+}
+
+// Evaluates e (rows) alone at q (nq), and the poses of the joints that move held tasks.
+template <class T>
+SUPPLE_FN void held_errors(const Servo<T>& servo, const Holding<T>& held, const T* q,
+                           Pose<T>* joint_poses, T* e) {
+  forward(chain_of_held(servo, held), q, joint_poses);
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, const T* target) {
+    if (!(held.share[k] > 0)) return;
+    held_task_error(servo.chain, task, joint_poses, q, target, e + row);
   });
 }
 
@@ -89,19 +117,13 @@ SUPPLE_FN int pick_held(const Servo<T>& servo, const Holding<T>& held, const T* 
   return count;
 }
 
-// x·y and y += a x for rows that are not padded; x may be.
+// x·y for rows that are not padded.
 template <class T>
 SUPPLE_INLINE T sum_of_packs(int n, const T* x, const T* y) {
   const int packs = n / pack_width<T> * pack_width<T>;
   T sum = padded_dot(0, packs, x, y);
   for (int j = packs; j < n; ++j) sum = fma(x[j], y[j], sum);
   return sum;
-}
-template <class T>
-SUPPLE_INLINE void add_multiple(int n, T a, const T* x, T* y) {
-  const int packs = n / pack_width<T> * pack_width<T>;
-  add_scaled(0, packs, a, x, y);
-  for (int j = packs; j < n; ++j) y[j] = fma(a, x[j], y[j]);
 }
 
 // The shortest motion d (n) that removes errors e of rows A (count, n) determines the largest gain,
@@ -125,62 +147,82 @@ template <class T>
 SUPPLE_FN void find_held_space(const Servo<T>& servo, Holding<T>& held, const T* stopped,
                                const T* speed, T* scratch) {
   const int n = servo.chain.nv, s = padded<T>(n), count = held.count;
-  T *left = scratch, *whole = left + count, *right = whole + count, *z = right + count;
-  for (int i = 0; i < count; ++i) {
-    right[i] = held.b[i];
-    for (int j = 0; j < s; ++j) {
-      T entry = j < n ? held.rows[i * n + j] : T(0);
-      if (j < n && stopped && stopped[j] != 0) {
+  T *right = scratch, *z = right + count, *left = z + count, *whole = left + count,
+    *rest = aligned_rows(whole + count);
+  const auto put_rows = [&](T* rows) {
+    pad_rows(count, n, held.rows, rows);
+    copy_numbers(count, held.b, right);
+    for (int j = 0; stopped && j < n; ++j) {
+      for (int i = 0; stopped[j] != 0 && i < count; ++i) {
+        T& entry = rows[i * s + j];
         right[i] = fma(-entry, speed[j], right[i]);
         entry = T(0);
       }
-      held.L[i * s + j] = entry;
+    }
+  };
+  put_rows(held.Q);
+  Triangle<T> t{n, count, held.L, held.mirror, held.tau, held.order};
+  if (count <= n && make_orthonormal(count, n, held.Q, held.L, rest)) {
+    for (int i = 0; i < count; ++i) held.order[i] = i;
+  } else {
+    put_rows(held.L);
+    make_triangle(count, t, left, whole);
+    for (int i = 0; i < t.rank * s; ++i) held.Q[i] = T(0);
+    for (int k = 0; k < t.rank; ++k) held.Q[k * s + k] = T(1);
+    for (int r = t.rank - 1; r >= 0; --r) {  // row k becomes that of the reflections k, ..., 0
+      reflect_rows(t.rank - r, r / pack_width<T> * pack_width<T>, s, t.mirror + r * s, t.tau[r],
+                   [&](int i) { return held.Q + (r + i) * s; });
     }
   }
-  Triangle<T> t{n, 0, held.L, held.mirror, held.tau, held.order};
-  make_triangle(count, t, left, whole);
   held.rank = t.rank;
   solve_triangle(count, t, right, T(0), z);
-  for (int j = 0; j < n; ++j) held.x[j] = T(0);
-  for (int k = 0; k < t.rank; ++k) {
-    T* const q = held.Q + k * s;
-    for (int j = 0; j < s; ++j) q[j] = T(j == k);
-    for (int r = k; r >= 0; --r) reflect(t, r, q);
-    for (int j = 0; j < n; ++j) held.x[j] = fma(z[k], q[j], held.x[j]);
-  }
+  rows_times(t.rank, n, held.Q, z, held.x);
 }
 
-// Projects rows of J (m, n) onto the speeds that leave the held tasks in place.
+// Number of entries of scratch memory that `project_rows` needs.
+SUPPLE_FN constexpr int projection_scratch(int n, int held) { return (n + 16) * (held + 16); }
+
+// Projects padded rows of J (m, n) onto the speeds that leave the held tasks in place.
 template <class T>
-SUPPLE_FN void project_rows(const Servo<T>& servo, const Holding<T>& held, int m, T* J) {
-  const int n = servo.chain.nv, s = padded<T>(n);
-  for (int k = 0; k < held.rank; ++k) {
-    const T* const q = held.Q + k * s;
-    for (int i = 0; i < m; ++i) {
-      T* const row = J + i * n;
-      const T along = sum_of_packs(n, q, row);
-      held.coupling[i * held.rank + k] = along;
-      add_multiple(n, T(-along), q, row);
-    }
-  }
+SUPPLE_FN void project_rows(const Servo<T>& servo, const Holding<T>& held, int m, T* J,
+                            T* scratch) {
+  const int n = servo.chain.nv, width = padded<T>(held.rank);
+  padded_transpose(held.rank, n, held.Q, scratch);
+  for (int i = 0; i < m * width; ++i) held.coupling[i] = T(0);
+  add_product(m, n, held.rank, J, scratch, T(1), held.coupling);
+  add_product(m, held.rank, n, held.coupling, held.Q, T(-1), J);
 }
 
 // Evaluates the held tasks at the start of a step. Then projects state.J, and subtracts from
 // state.e what the speeds of the held tasks perform, unless the step is that of yielding.hpp, which
 // does so itself.
 template <class T>
-SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state) {
+SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state,
+                            const Pose<T>* joint_poses = nullptr) {
   Holding<T>& held = *state.holding;
   const int n = servo.chain.nv, m = servo.rows;
-  evaluate_held(servo, held, state.q, true, held.A, held.e, held.memory);
   T *e = held.memory, *rest = e + servo.held_rows;
+  if (!joint_poses) {
+    Pose<T>* const own = reinterpret_cast<Pose<T>*>(rest);
+    forward(servo.chain, state.q, own);
+    joint_poses = own, rest += 12 * servo.chain.joints;
+  }
+  each_held(servo, held, [&](const Task<T>& task, int k, int, T* target) {
+    if (!(held.share[k] > 0) || held.begins[k] == 0) return;
+    reached_target(servo.chain, task, joint_poses, state.q, target);
+  });
+  evaluate_held(servo, held, joint_poses, state.q, held.A, held.e, rest);
+  rest = e + servo.held_rows;
   held.count = pick_held(servo, held, held.A, held.e, held.rows, e,
                          [&](int k) { return held.share[k] == 1; });
   held.gain = held_gain(servo, held.count, held.rows, e, rest, rest + 4 * n);
   for (int i = 0; i < held.count; ++i) held.b[i] = held.gain * e[i];
-  for (int j = 0; j < n; ++j) held.moves[j] = T(0);
-  for (int i = 0; i < held.count; ++i) {
-    for (int j = 0; j < n; ++j) held.moves[j] = max(held.moves[j], abs(held.rows[i * n + j]));
+  for (int j = 0; j < n; ++j) {
+    held.moves[j] = false;
+    const bool brakes = servo.limit[j].acceleration < Number<T>::huge;
+    for (int i = 0; brakes && !held.moves[j] && i < held.count; ++i) {
+      held.moves[j] = held.rows[i * n + j] != 0;
+    }
   }
   const T* const none = nullptr;
   find_held_space(servo, held, none, none, rest);
@@ -193,7 +235,10 @@ SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state) {
       state.desired[i] -= along;
     }
   }
-  project_rows(servo, held, m, state.J);
+  T* const rows = aligned_rows(rest);
+  pad_rows(m, n, state.J, rows);
+  project_rows(servo, held, m, rows, rows + m * padded<T>(n));
+  unpad_rows(m, n, rows, state.J);
 }
 
 // Writes the factors (held rows) of all held rows that belong to factors u (m) of the rows of J:
@@ -201,12 +246,12 @@ SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state) {
 template <class T>
 SUPPLE_FN void held_factors(const Servo<T>& servo, const Holding<T>& held, int m, const T* u,
                             T* w) {
-  const int s = padded<T>(servo.chain.nv), rank = held.rank;
+  const int s = padded<T>(servo.chain.nv), rank = held.rank, c = padded<T>(rank);
   T* const of_row = w + servo.held_rows;  // (count,)
   for (int i = 0; i < held.count; ++i) of_row[i] = T(0);
   for (int k = rank - 1; k >= 0; --k) {  // Lᵀ w = Q Jᵀ u
     T sum(0);
-    for (int r = 0; r < m; ++r) sum = fma(held.coupling[r * rank + k], u[r], sum);
+    for (int r = 0; r < m; ++r) sum = fma(held.coupling[r * c + k], u[r], sum);
     for (int i = k + 1; i < rank; ++i) {
       sum = fma(-held.L[held.order[i] * s + k], of_row[held.order[i]], sum);
     }

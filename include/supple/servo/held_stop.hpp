@@ -36,8 +36,9 @@ inline constexpr int most_stop_parts = 40;
 template <class T>
 SUPPLE_FN constexpr int holding_memory(const Servo<T>& servo) {
   const int n = servo.chain.nv, h = servo.held_rows, m = servo.rows > n ? servo.rows : n;
-  return 2 * h * n + 3 * h + 4 * n + m * n + weighted_cost_scratch(servo.rows, n) +
-         equation_scratch(m, n, h) + 12 * servo.chain.joints + 10 * n + 6;
+  return 2 * h * n + 3 * h + 3 * n + servo.chain.nq + m * n + weighted_cost_scratch(servo.rows, n) +
+         equation_scratch(m, n, h) + projection_scratch(n, h) + row_factor_scratch(n, h) +
+         12 * servo.chain.joints + 10 * n + 6;
 }
 
 // The memory of the functions below.
@@ -50,7 +51,7 @@ SUPPLE_FN HoldingMemory<T> memory_of(const Servo<T>& servo, const Holding<T>& he
   const int n = servo.chain.nv, h = servo.held_rows, m = servo.rows > n ? servo.rows : n;
   T* const A = held.memory;
   T *b = A + h * n, *e = b + h, *x0 = e + h, *y = x0 + n, *side = y + n, *q = side + n,
-    *cost = q + n;
+    *cost = q + servo.chain.nq;
   T* const rest = cost + m * n + weighted_cost_scratch(servo.rows, n) + h * n + h;
   return {A, b, e, x0, y, side, q, cost, rest};
 }
@@ -60,7 +61,7 @@ template <class T, class Visit>
 SUPPLE_INLINE void each_braking(const Servo<T>& servo, const Holding<T>& held, Visit&& visit) {
   for (int j = 0; j < servo.chain.nv; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
-    if (limit.acceleration < Number<T>::huge && held.moves[j] > 0) visit(j, limit);
+    if (held.moves[j]) visit(j, limit);
   }
 }
 
@@ -117,9 +118,12 @@ SUPPLE_NOINLINE bool can_stop(const Servo<T>& servo, const ServoState<T>& state,
   int* const order = reinterpret_cast<int*>(r + h);
   T* const work = r + 2 * h;
   const auto is_held = [&](int k) { return held.share[k] == 1; };
+  Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(work);
+  const Chain<T> chain = chain_of_held(servo, held);
   const auto at = [&](T* off) {
-    evaluate_held(servo, held, static_cast<const T*>(q), false, memory.cost, memory.cost + h * n,
-                  work);
+    forward(chain, static_cast<const T*>(q), joint_poses);
+    evaluate_held(servo, held, joint_poses, static_cast<const T*>(q), memory.cost,
+                  memory.cost + h * n, work + 12 * servo.chain.joints);
     return pick_held(servo, held, memory.cost, memory.cost + h * n, A, off, is_held);
   };
   T most(0);

@@ -127,14 +127,17 @@ SUPPLE_FN void correct_held(const Servo<T>& servo, ServoState<T>& state, const T
   const Holding<T>& held = *state.holding;
   const HoldingMemory<T> memory = memory_of(servo, held);
   T *A = memory.A, *b = memory.b, *e = memory.e, *best = memory.x0;
-  T* const all = memory.cost;
+  T *const all = memory.cost, *const off = all + servo.held_rows * n;
+  Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(memory.rest);
   const T left = max(T(0), T(1) - held.gain * servo.dt);
   T before = Number<T>::huge;
-  T* const off = all + servo.held_rows * n;
-  for (int round = 0;; ++round) {
+  const auto move = [&] {
     integrate(servo.chain, state.q, x, servo.dt, memory.q);
-    evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
+    held_errors(servo, held, static_cast<const T*>(memory.q), joint_poses, off);
     write_errors(servo, held, off);
+  };
+  for (int round = 0;; ++round) {
+    move();
     T most(0);
     each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
       for (int i = row; i < row + task.rows && held.share[k] == 1; ++i) {
@@ -143,19 +146,17 @@ SUPPLE_FN void correct_held(const Servo<T>& servo, ServoState<T>& state, const T
     });
     if (!(most < before)) {  // the last correction was of no use
       copy_numbers(n, best, x);
-      integrate(servo.chain, state.q, x, servo.dt, memory.q);
-      evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
-      return write_errors(servo, held, off);
+      return move();
     }
     if (most <= held_tolerance<T> || round == most_held_corrections) return;
     before = most;
     copy_numbers(n, x, best);
-    const auto is_held = [&](int k) { return held.share[k] == 1; };
-    pick_held(servo, held, all, held.e, A, b, is_held);
-    const int count = pick_held(servo, held, all, off, A, e, is_held);
-    for (int i = 0; i < count; ++i) {
-      b[i] = dot(n, A + i * n, x) + (e[i] - left * b[i]) / servo.dt;
-    }
+    evaluate_held(servo, held, joint_poses, static_cast<const T*>(memory.q), all, off,
+                  memory.rest + 12 * servo.chain.joints);
+    for (int i = 0; i < servo.held_rows; ++i) off[i] = fma(-left, held.e[i], off[i]);
+    const int count =
+        pick_held(servo, held, all, off, A, e, [&](int k) { return held.share[k] == 1; });
+    for (int i = 0; i < count; ++i) b[i] = sum_of_packs(n, x, A + i * n) + e[i] / servo.dt;
     const Equations<T> of{0, n, count, A, A, b, T(1), low, high, held_tolerance<T> / servo.dt};
     solve_equations(servo, state, of, x, memory.side, memory.y, memory.rest);
   }
@@ -166,7 +167,8 @@ template <class T>
 SUPPLE_FN void measure_held(const Servo<T>& servo, const ServoState<T>& state) {
   const Holding<T>& held = *state.holding;
   const HoldingMemory<T> memory = memory_of(servo, held);
-  evaluate_held(servo, held, state.q, false, memory.cost, memory.e, memory.rest);
+  held_errors(servo, held, static_cast<const T*>(state.q), reinterpret_cast<Pose<T>*>(memory.rest),
+              memory.e);
   write_errors(servo, held, memory.e);
 }
 

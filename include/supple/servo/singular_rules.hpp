@@ -136,11 +136,11 @@ SUPPLE_FN void bias_of(const StepProblem<T>& of, int m, int n, const T* v, T* bi
   if (of.holding) {
     rows_bias_acceleration(rows_with_held(of.servo, rows), of.joint_poses, v, of.whole, of.sweep);
     held_bias(of.servo, *of.holding, of.whole + rows.count);
+    const int rank = of.holding->rank, c = padded<T>(rank);
     for (int r = 0; r < m; ++r) {
       bias[r] = r < rows.count ? of.whole[r] : T(0);
-      for (int k = 0; k < of.holding->rank && r < rows.count; ++k) {
-        bias[r] =
-            fma(-of.holding->coupling[r * of.holding->rank + k], of.whole[rows.count + k], bias[r]);
+      for (int k = 0; k < rank && r < rows.count; ++k) {
+        bias[r] = fma(-of.holding->coupling[r * c + k], of.whole[rows.count + k], bias[r]);
       }
     }
     return;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "bindings/arrays.hpp"
@@ -36,8 +38,10 @@ class ServoHolding {
     A_.assign(h * n, 0.0), e_.assign(h, 0.0), rows_.assign(h * n, 0.0), b_.assign(h, 0.0);
     const std::size_t padded = h * (n + most_padding) + most_padding;
     L_.assign(padded, 0.0), mirror_ = Q_ = L_;
-    tau_.assign(h, 0.0), order_.assign(h, 0), x_.assign(n, 0.0), moves_ = x_;
-    coupling_.assign(h * std::size_t(servo.rows), 0.0);
+    tau_.assign(h, 0.0), order_.assign(h, 0);
+    x_.assign(n + 2 * most_padding, 0.0);
+    moves_ = std::make_unique<bool[]>(n);
+    coupling_.assign((h + most_padding) * std::size_t(servo.rows) + most_padding, 0.0);
     memory_.assign(holding_memory(servo), 0.0);
   }
 
@@ -95,15 +99,15 @@ class ServoHolding {
                 .rank = 0,
                 .rows = rows_.data(),
                 .b = b_.data(),
-                .L = L_.data(),
-                .mirror = mirror_.data(),
-                .Q = Q_.data(),
+                .L = aligned(L_),
+                .mirror = aligned(mirror_),
+                .Q = aligned(Q_),
                 .tau = tau_.data(),
                 .order = order_.data(),
-                .x = x_.data(),
-                .coupling = coupling_.data(),
+                .x = aligned(x_),
+                .coupling = aligned(coupling_),
                 .partial = false,
-                .moves = moves_.data(),
+                .moves = moves_.get(),
                 .G = G_.data(),
                 .h = h_.data(),
                 .state = state_.data(),
@@ -160,6 +164,13 @@ class ServoHolding {
   // A share that starts and ends with zero slope and curvature.
   static double share_of(double s) { return s * s * s * (10 + s * (6 * s - 15)); }
 
+  // The first address of an array that is aligned to a pack: packs across cache lines take twice
+  // the time. The array has most_padding entries more than are used.
+  static double* aligned(Doubles& array) {
+    constexpr std::size_t width = 8 * sizeof(double);
+    const auto past = reinterpret_cast<std::uintptr_t>(array.data()) % width;
+    return array.data() + (past ? (width - past) / sizeof(double) : 0);
+  }
   static void move(Phase& phase, double to, double over) {
     phase.rate = phase.s == to ? 0 : (to - 0.5) * 2 / std::max(over, 1e-300);
     if (!(over > 0)) phase.s = to, phase.rate = 0;
@@ -172,8 +183,9 @@ class ServoHolding {
 
   Record now_, next_;
   Ints sizes_;
-  Doubles share_, begins_, aims_, A_, e_, rows_, b_, L_, mirror_, Q_, tau_, x_, coupling_, moves_,
-      memory_, G_, h_, state_, search_;
+  Doubles share_, begins_, aims_, A_, e_, rows_, b_, L_, mirror_, Q_, tau_, x_, coupling_, memory_,
+      G_, h_, state_, search_;
+  std::unique_ptr<bool[]> moves_;
   Ints order_;
   Holding<double> holding_;
 };

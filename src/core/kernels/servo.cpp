@@ -32,7 +32,7 @@ void advance_and_store(const Servo<T>& servo, ServoState<T>& state, T* memory) {
 template <class T>
 void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state, T* memory) {
   evaluate_tasks(servo, command, state, memory);
-  if (state.holding) project_held(servo, state);
+  if (state.holding) project_held(servo, state, reinterpret_cast<const Pose<T>*>(memory));
   if (state.ranges) {
     run_in_ranges(servo, state, memory);
     return store_history(servo, state, memory);
