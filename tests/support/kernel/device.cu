@@ -75,6 +75,8 @@
 #include "supple/ik/solution_rule.hpp"
 #include "supple/limits/bound_search.hpp"
 #include "supple/limits/equations.hpp"
+#include "supple/limits/row_factor.hpp"
+#include "supple/math/linalg/row_products.hpp"
 #include "supple/robot/rows.hpp"
 #include "supple/servo/closing.hpp"
 #include "supple/servo/contact_rows.hpp"
