@@ -15,7 +15,9 @@ import json
 import os
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 STRICT = 1e-3  # [m]
@@ -26,6 +28,9 @@ def main(folder: Path) -> None:
     package = folder / "holosoma_retargeting"
     os.chdir(package)
     sys.path.insert(0, str(folder))
+    for unused in ("smplx", "torch"):  # imported for motions in other formats
+        if find_spec(unused) is None:
+            sys.modules[unused] = ModuleType(unused)
     try:
         import igl  # noqa: F401
         from holosoma_retargeting.config_types.data_type import MotionDataConfig
