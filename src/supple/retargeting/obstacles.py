@@ -36,29 +36,48 @@ def kept_apart(robot: Robot, world: World | None) -> _core.CollisionModel | None
     return None if made is None else made.kernel
 
 
-def link_depths(robot: Robot, world: World | None, q: Array, *, others: bool) -> Array | None:
-    """Return the largest depth (T,) of a link in the world, or in other links; None without shapes.
+class Depths:
+    """The depths of links in the world, or in other links.
 
     Args:
         robot: The robot.
         world: Obstacles, besides the ground.
-        q: Configurations (T, nq).
         others: Whether pairs of links count, instead of those with the world.
+
+    Attributes:
+        shapes: Whether a link has a shape.
     """
-    model = _model(robot, world, never=False)
-    if model is None:
-        return None
-    made = model.world
-    count = len(model.parts.owner) - len(made.obstacles)  # the obstacles are the last ones
-    of_links = (model.pairs < count).all(axis=1)
-    chosen = of_links if others else ~of_links
-    if not chosen.any():
-        return np.zeros(len(q))
-    assert made.links is not None
-    chain, _ = robot_parts(robot, frozen_shapes(made.links), frozen_shapes(made.attached))
-    assert chain is not None
-    kernel = model.parts.kernel(chain, model.pairs[chosen], model.allowed[chosen])
-    return np.array([max(0.0, -kernel.min_distance(each, 0.0)[0]) for each in q])
+
+    def __init__(self, robot: Robot, world: World | None, *, others: bool) -> None:
+        model = _model(robot, world, never=False)
+        self.shapes = model is not None
+        self._kernel: _core.CollisionModel | None = None
+        self._names: list[tuple[str, str]] = []
+        if model is None:
+            return
+        made, owner = model.world, model.parts.owner
+        count = len(owner) - len(made.obstacles)  # the obstacles are the last ones
+        of_links = (model.pairs < count).all(axis=1)
+        chosen = of_links if others else ~of_links
+        if not chosen.any():
+            return
+        assert made.links is not None
+        chain, _ = robot_parts(robot, frozen_shapes(made.links), frozen_shapes(made.attached))
+        assert chain is not None
+        pairs = model.pairs[chosen]
+        self._kernel = model.parts.kernel(chain, pairs, model.allowed[chosen])
+        self._names = [(owner[a], owner[b]) for a, b in pairs.tolist()]
+
+    def largest(self, q: Array) -> Array:
+        """Return the largest depth (T,) of a pair at configurations (T, nq) [m]."""
+        if self._kernel is None:
+            return np.zeros(len(q))
+        return np.array([max(0.0, -self._kernel.min_distance(each, 0.0)[0]) for each in q])
+
+    def deepest(self, q: Array) -> tuple[str, str]:
+        """Return the names of the deepest pair at a configuration (nq,)."""
+        assert self._kernel is not None
+        return self._names[self._kernel.min_distance(q, 0.0)[1]]
 
 
 def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel | None:

@@ -15,14 +15,18 @@ from supple.collision.world import World
 from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
-from supple.errors import InputError
+from supple.errors import InputError, join_names
 from supple.kinematics import Robot
-from supple.kinematics.configuration import difference
+from supple.kinematics.configuration import difference, to_kernel
+from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.retargeting.humanoid import Humanoid
-from supple.retargeting.obstacles import link_depths
+from supple.retargeting.obstacles import Depths
 from supple.retargeting.terrain import Terrain
 
+_TOLD = 1e-3  # slides and depths that `reasons` mentions [m]
+_NEARLY = 0.999  # share of a speed or an acceleration above which a joint is at its limit
+_EDGE = 1e-6  # distance from a position limit below which a joint is at it [rad or m]
 _ROOT = ("x", "y", "z", "qx", "qy", "qz", "qw")
 
 
@@ -36,6 +40,7 @@ class Retargeted(ReadOnlyArrays):
         fps: Frames per second.
         contacts: Whether the left and the right foot stand (T, 2).
         humanoid: The robot and its limbs.
+        limits: Limits of the joints.
         terrain: The surfaces on which it stands.
         scale: Factor from the human's world to the robot's.
         world: The obstacles, besides the ground.
@@ -45,6 +50,7 @@ class Retargeted(ReadOnlyArrays):
     fps: float
     contacts: NDArray[np.bool_]
     humanoid: Humanoid
+    limits: Limits
     terrain: Terrain
     scale: float = 1.0
     world: World | None = None
@@ -63,6 +69,7 @@ class Retargeted(ReadOnlyArrays):
             f"    left and right foot stand in {stands} of the frames\n"
             f"    largest slide of a standing foot {1e3 * self.slide.max():.2f} mm, "
             f"largest depth of a link {1e3 * self.penetration.max():.2f} mm"
+            + "".join(f"\n    {reason}" for reason in self.reasons)
         )
 
     @property
@@ -107,17 +114,68 @@ class Retargeted(ReadOnlyArrays):
 
         Without shapes of links, of the deepest point of a sole.
         """
-        depths = link_depths(self.robot, self.world, self.q, others=False)
-        if depths is not None:
-            return depths
+        if self._in_world.shapes:
+            return self._in_world.largest(self.q)
         made = [self.terrain.height(points) - points[..., 2] for points in self.soles]
         return np.asarray(np.maximum(0.0, np.concatenate(made, axis=1)).max(axis=-1))
 
     @cached_property
     def collision(self) -> Array:
         """Depth (T,) by which two links overlap, more than they always do [m]."""
-        depths = link_depths(self.robot, self.world, self.q, others=True)
-        return np.zeros(len(self)) if depths is None else depths
+        return self._in_links.largest(self.q)
+
+    @cached_property
+    def _in_world(self) -> Depths:
+        return Depths(self.robot, self.world, others=False)
+
+    @cached_property
+    def _in_links(self) -> Depths:
+        return Depths(self.robot, self.world, others=True)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What exceeds 1 mm, in words: slides and depths, and the joints that were at limits."""
+        made = []
+        for leg, sizes in zip(self.humanoid.legs, self.slide.T, strict=True):
+            made += self._exceeded(f"{leg.end} slides", sizes, (leg.end,))
+        for depths, what, sizes in (
+            (self._in_world, "is in", self.penetration),
+            (self._in_links, "overlaps with", self.collision),
+        ):
+            if depths.shapes and sizes.max() > _TOLD:
+                pair = depths.deepest(self.q[np.argmax(sizes)])
+                links = tuple(name for name in pair if name in self.robot.description.links)
+                made += self._exceeded(f"{pair[0]} {what} {pair[1]}", sizes, links)
+        return tuple(made)
+
+    def _exceeded(self, what: str, sizes: Array, frames: tuple[str, ...]) -> list[str]:
+        """Return a sentence about the largest size (T,) of frames, if it is to be told [m]."""
+        k = int(np.argmax(sizes))
+        if not sizes[k] > _TOLD:
+            return []
+        small = np.flatnonzero(sizes[:k] <= _TOLD)
+        begin = int(small[-1]) + 1 if len(small) else 0
+        count = int((sizes > _TOLD).sum())
+        said = (
+            f"{what} by {1e3 * sizes[k]:.1f} mm at {self.t[k]:.2f} s, and by more than "
+            f"{1e3 * _TOLD:g} mm in {count} of {len(self)} frames"
+        )
+        names = self._at_limits(begin, frames)
+        return [f"{said}; at limits when it began: {join_names(names)}" if names else said]
+
+    def _at_limits(self, k: int, frames: tuple[str, ...]) -> list[str]:
+        """Return the joints that move frames and are at a limit in the step to frame k."""
+        if k < 1:
+            return []
+        qd = self.qd[max(k - 2, 0) : k]
+        speed, change = np.abs(qd[-1]), np.abs(np.diff(qd, axis=0)) * self.fps
+        at = speed > _NEARLY * self.limits.max_speed
+        at |= (change > _NEARLY * self.limits.max_acceleration).any(axis=0)
+        x = to_kernel(self.robot, self.q[k])  # without quaternions
+        at |= np.minimum(x - self.limits.lower, self.limits.upper - x) < _EDGE
+        moving = [(self.robot.jacobian(self.q[k], frame) != 0).any(axis=0) for frame in frames]
+        at &= np.any(moving, axis=0)
+        return [self.robot.joint_names[j] for j in np.flatnonzero(at).tolist()]
 
     def trajectory(self) -> Trajectory:
         """Return the motion as a `Trajectory`, without the record of its steps."""

@@ -78,7 +78,14 @@ def retarget(
     stream = Retargeter(mapping, motion.fps, limits=limits, world=world, clearance=clearance)
     q = np.concatenate([stream.push(motion), stream.finish()])
     return Retargeted(
-        q, motion.fps, stream.contacts, mapping.humanoid, stream.terrain, mapping.scale, world
+        q,
+        motion.fps,
+        stream.contacts,
+        mapping.humanoid,
+        stream.limits,
+        stream.terrain,
+        mapping.scale,
+        world,
     )
 
 
