@@ -5,6 +5,7 @@ Methods of `Robot`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -258,16 +259,35 @@ def _evaluate(robot: Robot, q: Matrix, *, jacobian: bool = True) -> tuple[Matrix
 
 def coupling_rows(robot: Robot, q: Matrix) -> tuple[Matrix, Matrix]:
     """Return the errors (..., c) of the couplings and their derivatives (..., c, nv)."""
+    one, two, coefficients = _couplings(robot)
     x = np.asarray(to_kernel(robot, q))
-    errors = np.empty((*x.shape[:-1], len(robot.couplings)))
-    slopes = np.zeros((*errors.shape, robot.nv))
+    leader = x[..., two]
+    value, slope = np.zeros(leader.shape), np.zeros(leader.shape)
+    for c, rate in coefficients:  # Horner's rule
+        value, slope = c + value * leader, rate + slope * leader
+    rows = np.arange(len(one))
+    slopes = np.zeros((*leader.shape, robot.nv))
+    slopes[..., rows, one] += 1.0
+    slopes[..., rows, two] -= slope
+    return x[..., one] - value, slopes
+
+
+@lru_cache(maxsize=64)
+def _couplings(robot: Robot) -> tuple[NDArray[np.intp], NDArray[np.intp], Matrix]:
+    """Return the indices of followers and leaders (c,), and their coefficients (degree + 1, 2, c).
+
+    The second ones are those of the derivatives. The highest powers are first.
+    """
+    names = [(each.follower, each.leader) for each in robot.couplings]
+    index = np.array([[robot.joint_names.index(name) for name in pair] for pair in names], np.intp)
+    length = max(len(each.coefficients) for each in robot.couplings)
+    made = np.zeros((length, 2, len(names)))
     for k, each in enumerate(robot.couplings):
-        one, two = (robot.joint_names.index(name) for name in (each.follower, each.leader))
-        polynomial = np.polynomial.Polynomial(each.coefficients)
-        errors[..., k] = x[..., one] - polynomial(x[..., two])
-        slopes[..., k, one] += 1.0
-        slopes[..., k, two] -= polynomial.deriv()(x[..., two])
-    return errors, slopes
+        for power, c in enumerate(each.coefficients):
+            made[length - 1 - power, 0, k] = c
+            if power > 0:
+                made[length - power, 1, k] = power * c
+    return index[:, 0], index[:, 1], made
 
 
 def _log_rates(r: Matrix) -> Matrix:
