@@ -260,6 +260,29 @@ def batch(*lead: int, dtype: type = np.float64) -> Linearization:
     return Linearization(J.astype(dtype), e.astype(dtype), q=rng.normal(size=(*lead, 5)))
 
 
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("known", [False, True])
+def test_another_e_gives_the_linearization_with_this_e(lead: tuple[int, ...], known: bool) -> None:
+    rng = np.random.default_rng(7)
+    J, e, other = (rng.normal(size=(*lead, *shape)) for shape in ((6, 7), (6,), (6,)))
+    q, names = rng.normal(size=(*lead, 7)), tuple("abcdef")
+    lin = Linearization(J, e, rows=names, q=q, effectors=(0, 0, 0, 1, 1, 1))
+    if known:
+        assert lin.gamma.shape == (*lead, 6)
+    made = lin.with_e(other)
+    expected = Linearization(J, other, rows=names, q=q, effectors=(0, 0, 0, 1, 1, 1))
+    for name in ("J", "e", "q", "U", "sigma", "V", "gamma"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(expected, name))
+        assert not getattr(made, name).flags.writeable
+    assert (made.rows, made.effectors) == (names, expected.effectors)
+    np.testing.assert_array_equal(lin.e, e)
+    with pytest.raises(InputError, match="e must have shape"):
+        lin.with_e(other[..., :5])
+    if not lead:
+        with pytest.raises(InputError, match="e must be finite"):
+            lin.with_e(other * np.nan)
+
+
 def test_a_batch_has_the_decompositions_of_its_rows() -> None:
     many = batch(4, 2)
     assert many.batch_shape == (4, 2)

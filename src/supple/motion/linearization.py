@@ -120,6 +120,17 @@ class Linearization(ReadOnlyArrays):
             f"{self.sigma_min:.3g}; e: {', '.join(entries[:_MAX_LISTED] + more)}>"
         )
 
+    def with_e(self, e: ArrayLike) -> Linearization:
+        """Return the same task with another e (..., m); what is known of J is kept."""
+        given = _numbers(e, "e")
+        if given.shape != self.e.shape:
+            raise InputError(f"e must have shape {self.e.shape}; given: {given.shape}")
+        made = copy.copy(self)
+        vars(made).pop("gamma", None)
+        frozen = _finite_copy(given, "e") if self.J.ndim == 2 else _frozen_view(given, self.e.dtype)
+        object.__setattr__(made, "e", frozen)
+        return made
+
     @property
     def velocity(self) -> Array:
         """The velocity of the rows, J q̇ (..., m).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -74,7 +74,8 @@ class ErrorClamp(Readable, BatchStep):
     def clamped(self, linearization: Linearization) -> Linearization:
         """Return the linearization with clamped errors, the input of the wrapped step."""
         effectors = effectors_of(linearization, self.group)
-        return _clamped(linearization, np.full(effectors.max() + 1, self.max_error), effectors)
+        sizes = _lengths(linearization.e, effectors)
+        return _clamped(linearization, sizes, np.full(len(sizes), self.max_error), effectors)
 
     @property
     def kernel(self) -> StepSpec:  # noqa: D102
@@ -157,7 +158,8 @@ class AdaptiveErrorClamp(Readable):
 
     def clamped(self, linearization: Linearization, before: Any) -> Linearization:
         """Return the linearization with clamped errors, from the previous distances (k,)."""
-        now = distances(linearization, self.group)
+        effectors = effectors_of(linearization, self.group)
+        now = _lengths(linearization.e, effectors)
         if np.shape(before) != now.shape:
             raise InputError(
                 f"AdaptiveErrorClamp: memory must be {len(now)} distances, as `start` returns "
@@ -167,7 +169,7 @@ class AdaptiveErrorClamp(Readable):
         grown = now - np.where(first, now, before)
         more = np.maximum(0.0, grown if self.variant == "program" else -grown)
         limits = np.where(first | (grown > self.jump), math.inf, self.max_error + more)
-        return _clamped(linearization, limits, effectors_of(linearization, self.group))
+        return _clamped(linearization, now, limits, effectors)
 
 
 @dataclass(frozen=True, repr=False)
@@ -225,12 +227,11 @@ def _lengths(e: Array, effectors: NDArray[np.intp]) -> Array:
 
 
 def _clamped(
-    linearization: Linearization, limits: Array, effectors: NDArray[np.intp]
+    linearization: Linearization, sizes: Array, limits: Array, effectors: NDArray[np.intp]
 ) -> Linearization:
     """Return the task with each end effector's error clamped to its limit (ClampMag)."""
-    sizes = _lengths(linearization.e, effectors)
     factors = [factor(float(d), float(limit)) for d, limit in zip(sizes, limits, strict=True)]
-    return replace(linearization, e=linearization.e * np.array(factors)[effectors])
+    return linearization.with_e(linearization.e * np.array(factors)[effectors])
 
 
 def factor(size: float, limit: float) -> float:
