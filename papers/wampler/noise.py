@@ -56,8 +56,8 @@ def rounded(x: Array, precision: float) -> Array:
 def measured(progress: Progress, *, error: float, samples: int) -> Outcome:
     """Arms are exactly at a wrist singularity, and measured with an error: the least singular value
     that is found is compared with the bound on ‖δĴ‖. Then Ĵ and v̂ of random configurations are
-    perturbed, and the change of the damped solution is compared with κ of [Ĵ; αI]. Last, the
-    arithmetic has few digits.
+    perturbed, and the change of the damped solution is compared with κ of [Ĵ; αI]. Last, Ĵ and
+    v̂ are rounded to fewer and fewer digits, and the error of the damped solution is measured.
     """
     rng = np.random.default_rng(9)
     found: dict[str, dict[str, float]] = {}

@@ -13,7 +13,7 @@ from supple.view.viewer import PARTS, Viewer  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-def test_points_of_a_map_are_shown_by_value() -> None:
+def test_points_of_a_map_are_colored_by_value() -> None:
     """Points with low values are vermilion, the point with the highest value is blue."""
     points = np.array([[-0.3, 0, 0.2], [-0.3, 0.1, 0.2], [-0.3, 0.2, 0.2]])  # behind the robot
     with Viewer(sp.load("ur5e"), port=8768) as viewer:

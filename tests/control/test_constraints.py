@@ -270,7 +270,7 @@ def test_a_copied_servo_keeps_its_constraint_rows() -> None:
     assert not servo.status
 
 
-def test_simulate_takes_constraints() -> None:
+def test_simulated_motions_meet_constraints_and_path_mode_refuses_them() -> None:
     table = HalfSpace(HAND, (0.0, 0.0, 1.0), offset=float(PANDA.fk(Q)[2, 3]) - 0.05)
     motion = sp.simulate(PANDA, Q, velocity=DOWN, dt=0.01, duration=1.0, constraints=[table])
     assert min(table.distance(PANDA, q) for q in motion.q) > 0

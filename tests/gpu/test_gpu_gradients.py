@@ -32,7 +32,7 @@ def close(torch: Any, found: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("seeded", [False, True])
-def test_cuda_tensors_have_the_gradients_of_their_solutions(
+def test_gradients_of_solutions_on_cuda_agree_with_those_on_the_cpu(
     cuda: Any, dtype: str, seeded: bool
 ) -> None:
     import supple.torch as st

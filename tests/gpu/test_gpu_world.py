@@ -125,7 +125,7 @@ def test_a_gpu_rejects_what_collides_on_the_cpu(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(max(2, CASES // 30)))
 def test_a_gpu_decides_clearances_that_single_precision_cannot(seed: int) -> None:
-    """With a clearance of a distance plus or minus 1e-9 m, and with all distances of the CPU."""
+    """A clearance is 1e-9 m more or less than the distance of one configuration on the CPU."""
     where = planar_world(seed)
     q = ARM.random(COUNT, seed=seed)
     problem, model = compile_problem(ARM, HAND), model_of(ARM, where)

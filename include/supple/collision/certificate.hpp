@@ -197,8 +197,9 @@ SUPPLE_FN void distance_gradient(const CollisionModel<T>& model, const Placed<T>
 }
 
 // Finds the pairs that joint displacements of at most `reach` (joints,) may bring closer than
-// `margin`, and the speeds of obstacles within `time`. Pairs count as far apart as they do for a
-// clearance. Returns their number; at most `most` are written. `bound` (moving,) is scratch memory.
+// `margin`, and the speeds of obstacles within `time`. Pairs that are close by construction count
+// as farther apart than they are, as for `clearance`. Returns their number; at most `most` are
+// written. `bound` (moving,) is scratch memory.
 template <class L, class T>
 SUPPLE_FN int near_pairs(const CollisionModel<T>& model, Placed<T>& placed, const T* reach,
                          const T& margin, const T& clearance, const T& time, T* bound, int most,

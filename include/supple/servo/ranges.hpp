@@ -15,7 +15,7 @@
 // are removed. All other rows are left out of the step, including its damping rule.
 //
 // With priorities the result is the lexicographic optimum: each task misses its intervals by as
-// little as the tasks above it allow, and a row inside its interval does not hold up other tasks.
+// little as the tasks above it allow, and a row inside its interval does not hinder other tasks.
 // Multipliers would depend on all lower levels; instead, a row that is held is left out once, and
 // remains so if its rate then lies inside its interval.
 #pragma once

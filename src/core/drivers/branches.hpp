@@ -96,7 +96,7 @@ class BranchPolisher {
 
   bool exact() const { return slack_ == 0; }
 
-  // Number of lanes of an `IterateState`.
+  // Number of values of the type of a lane in the arrays of an `IterateState`.
   int state_size() const {
     const int nv = ik_.chain.nv, m = ik_.rows;
     return n_ + ik_.targets + 2 * m * nv + m + iterate_scratch(ik_);

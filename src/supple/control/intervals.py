@@ -11,7 +11,7 @@ class Intervals:
     """The rows of a step whose J q̇ may be anywhere in an interval [low, high].
 
     Attributes:
-        J: Their Jacobians, one (n,) for each index of a row.
+        J: Their rows of the Jacobian (n,), by the index of the row.
         low, high: The ends of their intervals.
     """
 

@@ -117,7 +117,7 @@ def _chain(joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], nv: int)
 
 
 def _like(given: ArrayLike, result: FloatArray) -> FloatArray:
-    """Return a result in the library of an argument."""
+    """Return a result as an array of the library of `given`: NumPy, PyTorch or JAX."""
     made: FloatArray = like(given, result)
     return made
 

@@ -84,7 +84,10 @@ class Tracks(Layers):
         super().__init__(self.path, start, layers, self._graph(layers))
 
     def improved(self, parts: list[Part]) -> bool:
-        """End the path in reach, start more tracks, or take smaller steps where tracks end."""
+        """Shorten the path to its part in reach, once; then take more tracks or smaller steps.
+
+        Returns whether anything has changed.
+        """
         if not self.shortened:
             self.shortened = True
             last = int(parts[-1].layers[-1])

@@ -143,7 +143,7 @@ SUPPLE_FN void upper_gram(int m, int n, const T* J, T* A) {
 }
 
 // Writes the transpose of A (m x n) to B (n x m). The rows of both are padded, and their memory has
-// room for a number of rows that is a multiple of a pack.
+// room for a number of rows that is a multiple of the width of a pack.
 template <class T>
 SUPPLE_NOINLINE void padded_transpose(int m, int n, const T* A, T* B) {
   constexpr int W = pack_width<T>;

@@ -25,7 +25,8 @@ __device__ double limit_proximity(const double* q) {
   return largest;
 }
 
-// Minus the product of the singular values of J, in units of the robot's size for prismatic joints.
+// Minus the product of the singular values of J, whose columns of prismatic joints are in units of
+// the robot's size.
 __device__ double manipulability_cost(const Request& request, int problem, const double* q) {
   constexpr const IkProblem<double>& ik = Closest<double>::ik;  // with the weights of the tasks
   constexpr bool wide = rows <= nv;
