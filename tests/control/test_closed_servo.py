@@ -57,6 +57,30 @@ def check_step(limits: sp.Limits, servo: sp.Servo, before: Array, q: Array) -> N
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_a_loop_that_is_open_closes_and_the_status_says_so_until_then(name: str) -> None:
+    text, tips, tasks = CASES[name]
+    robot = sp.mjcf(text, tips=tips)
+    rng = np.random.default_rng(3)
+    opened = 0
+    for limits in (sp.Limits.for_robot(robot), limits_of(robot)):
+        q = robot.random(seed=5)
+        target = robot.fk(q, [task.frame for task in sp.Servo(robot, tasks, dt=DT).tasks])
+        q = robot.without_loops().integrate(q, 0.03 * rng.normal(size=robot.nv))
+        q = np.clip(q, robot.lower, robot.upper) if robot.nq == robot.nv else q
+        servo = sp.Servo(robot, tasks, dt=DT, limits=limits)
+        goals = [
+            T[:3, 3] if isinstance(task, sp.PositionTask) else T
+            for task, T in zip(servo.tasks, target, strict=True)
+        ]
+        for _ in range(60):
+            q = servo(q, target=goals[0] if len(goals) == 1 else goals)
+            is_open = np.abs(robot.loop_error(q)).max() > CLOSED
+            assert is_open <= (sp.StepStatus.HELD_EXCEEDED in servo.status)
+            opened += is_open
+    assert opened > 0
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_loops_are_closed_after_every_step_to_targets_that_jump(name: str) -> None:
     text, tips, tasks = CASES[name]
     robot, oracle = sp.mjcf(text, tips=tips), mechanisms.MuJoCo(text)

@@ -8,6 +8,7 @@ import pytest
 import mechanisms
 import supple as sp
 from supple.errors import InputError
+from supple.kinematics.loops import closed_near
 
 CLOSED = 1e-9
 TEXTS = {
@@ -76,6 +77,36 @@ def test_loops_may_be_added_to_any_robot() -> None:
     assert held.with_base("planar").loops == held.loops
     assert not bar.loops
     np.testing.assert_array_equal(bar.close_loops(q[0]), q[0])
+
+
+def two_elbows() -> sp.Robot:
+    """Return two arms whose elbows are near a limit on one side, and beyond it on the other one."""
+    links, joints = ['<link name="base"/>'], []
+    for arm in "ab":
+        for k, (parent, x) in enumerate((("base", 0), (f"{arm}0", 1), (f"{arm}1", 1))):
+            name, kind = f"{arm}{k}", "revolute" if k < 2 else "fixed"
+            low, high = (-3, 3) if k == 0 else (-0.65, 0.75)
+            links.append(f'<link name="{name}"/>')
+            joints.append(
+                f'<joint name="{name}" type="{kind}"><parent link="{parent}"/>'
+                f'<child link="{name}"/>'
+                f'<origin xyz="{x} 0 0"/><axis xyz="0 0 1"/>'
+                f'<limit lower="{low}" upper="{high}" effort="1" velocity="1"/></joint>'
+            )
+    robot = sp.urdf(f'<robot name="elbows">{"".join(links + joints)}</robot>')
+    there = robot.with_frame("there", "base", robot.fk([0.2, 0.7, 0, 0], "a2"))
+    return there.with_loop("a2", "there").with_loop("b2", "there")
+
+
+def test_any_number_of_random_configurations_is_closed_though_few_draws_are() -> None:
+    robot = two_elbows()
+    drawn = robot.without_loops().random(100, seed=0)
+    closed = np.count_nonzero(closed_near(robot, drawn)[1])
+    assert 10 < closed < 50
+    for count in (1, 7, 1000):
+        q = robot.random(count, seed=count)
+        assert q.shape == (count, 4)
+        assert np.abs(robot.loop_error(q)).max() < 1e-9
 
 
 def test_loops_that_cannot_be_closed_are_named() -> None:

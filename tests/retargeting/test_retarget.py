@@ -214,3 +214,52 @@ def test_limits_that_a_motion_cannot_keep_are_named() -> None:
     robot = Humanoid.of(humanoid()).robot
     with pytest.raises(sp.errors.InputError, match="no bound on the norm"):
         sp.retarget(robot, walking(0.5), limits=sp.Limits.for_robot(robot, max_norm=1.0))
+    limits = default_limits(robot)
+    jerks = sp.Limits.for_robot(robot, max_jerk=5000.0)
+    for wrong, said in (
+        (jerks, "no jerk"),
+        ("slow", "limits must be Limits"),
+        (sp.Limits.for_robot(robot.freeze(robot.joint_names[-1:])), f"with {robot.nv} coordinates"),
+    ):
+        with pytest.raises(sp.errors.InputError, match=said):
+            sp.retarget(robot, walking(0.5), limits=wrong)  # type: ignore[arg-type]
+    assert np.isinf(limits.max_jerk).all()
+
+
+def test_a_period_given_as_frames_per_second_is_named() -> None:
+    human = walking(0.5)
+    slow = HumanMotion(human.names, human.positions, 0.0083)
+    with pytest.raises(sp.errors.InputError, match="fps must be a finite number at least 1"):
+        sp.retarget(humanoid(), slow)
+
+
+@pytest.mark.parametrize("fps", [1.0, 3.7, 25.0])
+def test_motions_with_few_frames_per_second_keep_limits_between_frames(fps: float) -> None:
+    """Each frame is several steps, which are computed in blocks."""
+    found = sp.retarget(humanoid(), walking(60 / fps, fps=fps))
+    assert len(found) == 60
+    limits = default_limits(found.robot)
+    assert (np.abs(found.qd[:, 6:]) <= limits.max_speed[6:] * (1 + 1e-9)).all()
+
+
+def test_a_finished_stream_begins_anew() -> None:
+    human = walking(1.0, fps=60)
+    stream = Retargeter(PointMapping.guess(humanoid(), human), human.fps)
+    first = np.concatenate([stream.push(human), stream.finish()])
+    stands = stream.contacts
+    again = np.concatenate([stream.push(human[:30]), stream.push(human[30:]), stream.finish()])
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(stands, stream.contacts)
+
+
+def test_without_meshes_the_depth_is_that_of_the_soles() -> None:
+    shape = '<collision><geometry><mesh filename="nowhere.stl"/></geometry></collision>'
+    pelvis = f'<link name="pelvis">{shape}</link>'
+    robot = sp.urdf(humanoid_text().replace('<link name="pelvis"/>', pelvis))
+    human = walking(0.5, fps=60)
+    with pytest.raises(sp.errors.InputError, match="clearance=None"):
+        sp.retarget(robot, human)
+    found = sp.retarget(robot, human, clearance=None)
+    lowest = np.concatenate(found.soles, axis=1)[..., 2].min(axis=1)
+    np.testing.assert_allclose(found.penetration, np.maximum(0.0, -lowest), atol=1e-12)
+    assert "largest depth" in str(found)

@@ -44,11 +44,12 @@ SUPPLE_FN void loose_box(const Servo<T>& servo, const ServoState<T>& state, T* l
   }
 }
 
-// Replaces the speeds x (n) by the nearest ones that keep the loops closed if x does not. Loops
-// that were open before the step close at the gain of the loop: joints that are given inconsistent
-// angles could only oscillate within their limits of acceleration.
+// Replaces the speeds x (n) by the nearest ones that keep the loops closed if x does not, and
+// returns whether it does not. Loops that were open before the step close at the gain of the loop:
+// joints that are given inconsistent angles could only oscillate within their limits of
+// acceleration.
 template <class T>
-SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& state, T* x) {
+SUPPLE_NOINLINE bool keep_closed(const Servo<T>& servo, const ServoState<T>& state, T* x) {
   const int n = servo.chain.nv, h = servo.held_rows;
   const Holding<T>& held = *state.holding;
   const HoldingMemory<T> memory = memory_of(servo, held);
@@ -63,7 +64,7 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
     for (int i = 0; i < h; ++i) off[i] = fma(-left, held.e[i], off[i]);
     return largest_opening(servo, held, off);
   };
-  if (opening(x) <= closed_tolerance<T>) return;
+  if (opening(x) <= closed_tolerance<T>) return false;
   loose_box(servo, state, low, high);
   const auto is_loop = [&](int k) { return k < servo.loops; };
   T share(1);
@@ -71,7 +72,10 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
     if (is_open && shortened > 0) left = T(0.5) * (T(1) + left);  // close more slowly
     for (int j = 0; j < n; ++j) tried[j] = min(max(share * x[j], low[j]), high[j]);
     for (int round = 0; round < closing_rounds; ++round) {
-      if (opening(tried) <= closed_tolerance<T>) return copy_numbers(n, tried, x);
+      if (opening(tried) <= closed_tolerance<T>) {
+        copy_numbers(n, tried, x);
+        return true;
+      }
       evaluate_held(servo, held, joint_poses, static_cast<const T*>(memory.q), all, off,
                     memory.rest + 12 * servo.chain.joints);
       for (int i = 0; i < h; ++i) off[i] = fma(-left, held.e[i], off[i]);
@@ -82,6 +86,7 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
     }
   }
   for (int j = 0; j < n && !is_open; ++j) x[j] = T(0);
+  return true;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -202,13 +202,15 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     state.course = Course::lost;
     for (int i = 0; i < m; ++i) state.direction[i] = T(0);  // there is no stop to continue
   }
+  bool closed_again = false;  // then the errors of held tasks are others
   if (state.holding) {
     if (state.holding->count > 0) keep_stoppable(servo, state, low, high, x, rest);
     correct_held(servo, state, low, high, x);
-    if (servo.loops > 0) keep_closed(servo, state, x);
+    closed_again = servo.loops > 0 && keep_closed(servo, state, x);
     if (state.constraints) mark_rows(*state.constraints, n, x0, x, true);
   }
   move_joints(servo, n, state, x, x0);
+  if (closed_again) measure_held(servo, state);
   if (!(servo.curvature > 0)) return;
   mark_stopped(n, state);
   const T more = state.applied_lambda2 - state.held_lambda2;

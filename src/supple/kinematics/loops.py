@@ -25,7 +25,7 @@ CLOSED = 1e-9  # largest error of a closed configuration [m, rad]
 _TARGET = 1e-13  # error, relative to the size of the robot, below which nothing is gained
 _ITERATIONS = 200
 _MAX_STEP = 0.5  # largest displacement of a joint in an iteration [rad or m]
-_ATTEMPTS, _DRAWN = 12, 16  # how often random configurations are drawn again, and how many
+_ATTEMPTS, _DRAWN = 12, 16  # how often no configuration of a draw may close, and its least size
 _RANK = 1e-10  # singular values below this share of the largest are zero
 _NEUTRAL: WeakKeyDictionary[Robot, Matrix] = WeakKeyDictionary()
 
@@ -144,9 +144,8 @@ def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
     """
     made, closed = closed_near(robot, drawn.reshape(-1, robot.nq))
     left = np.flatnonzero(~closed)
-    for attempt in range(_ATTEMPTS):
-        if not len(left):
-            return np.asarray(made.reshape(drawn.shape))
+    attempt = failed = 0
+    while len(left) and failed < _ATTEMPTS:
         # From a seed that follows from those drawn, so that the result is the same in every run.
         seed = np.random.default_rng([attempt, *drawn.view(np.uint32).ravel()[:64].tolist()])
         more = robot.without_loops().random(max(_DRAWN, len(left)), seed=seed)
@@ -154,6 +153,9 @@ def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
         others = others[closed][: len(left)]
         made[left[: len(others)]] = others
         left = left[len(others) :]
+        attempt, failed = attempt + 1, 0 if len(others) else failed + 1
+    if not len(left):
+        return np.asarray(made.reshape(drawn.shape))
     raise InputError(
         f"the loops of {robot.name} must have closed configurations inside the joint limits; "
         f"given: {', '.join(loop_rows(robot)[:3])}, for which none is found"

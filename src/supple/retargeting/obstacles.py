@@ -45,11 +45,14 @@ class Depths:
         others: Whether pairs of links count, instead of those with the world.
 
     Attributes:
-        shapes: Whether a link has a shape.
+        shapes: Whether a link has a shape, and all of them can be read.
     """
 
     def __init__(self, robot: Robot, world: World | None, *, others: bool) -> None:
-        model = _model(robot, world, never=False)
+        try:
+            model = _model(robot, world, never=False)
+        except InputError:
+            model = None
         self.shapes = model is not None
         self._kernel: _core.CollisionModel | None = None
         self._names: list[tuple[str, str]] = []
@@ -109,7 +112,7 @@ def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel 
         )
         return new_model(robot, made)
     except DescriptionError as error:
-        raise InputError(f"{error}; clearance=None needs no shapes") from error
+        raise InputError(f"{str(error).rstrip('.')}; clearance=None needs no shapes") from error
 
 
 def _is_ground(shape: Shape, at: FixedFrame | None = _ORIGIN) -> bool:

@@ -18,7 +18,7 @@ MAX_SPEED, MAX_ACCELERATION = 20.0, 400.0  # [rad/s] and [rad/s²]
 def default_limits(robot: Robot) -> Limits:
     """Return a robot's limits, with 20 rad/s and 400 rad/s² for joints that have none.
 
-    The base of the robot has no limits.
+    The base of the robot has no limits, and jerk is not limited.
     """
     speed, acceleration = robot.max_speed.copy(), robot.max_acceleration.copy()
     joints = np.ones(robot.dof, dtype=bool)
@@ -26,7 +26,9 @@ def default_limits(robot: Robot) -> Limits:
         joints[first - 3 : first + 3] = False
     speed[joints & ~np.isfinite(speed)] = MAX_SPEED
     acceleration[joints & ~np.isfinite(acceleration)] = MAX_ACCELERATION
-    return Limits.for_robot(robot, max_speed=speed, max_acceleration=acceleration)
+    return Limits.for_robot(
+        robot, max_speed=speed, max_acceleration=acceleration, max_jerk=np.inf
+    )
 
 
 def between(poses: Array, stands: Mask, feet: list[int], parts: int) -> Array:

@@ -112,7 +112,7 @@ class Retargeted(ReadOnlyArrays):
     def penetration(self) -> Array:
         """Depth (T,) of the deepest link below the ground or inside an obstacle [m].
 
-        Without shapes of links, of the deepest point of a sole.
+        Without shapes of links that can be read, of the deepest point of a sole.
         """
         if self._in_world.shapes:
             return self._in_world.largest(self.q)

@@ -30,6 +30,8 @@ BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
 # Most steps from the neutral configuration to the first frame, their number between checks, their
 # length [s], and the change of a step below which they end [m or rad].
 _SETTLING, _SOME, _SETTLING_STEP, _SETTLED = 400, 5, 0.05, 1e-6
+SLOWEST = 1.0  # fewest frames per second: a smaller number is probably the time between them
+_BLOCK = 4096  # number of steps whose targets are computed at once
 JUST_BELOW = 1 - 1e-9  # how firmly a foot is held at most in a step to its first frame
 
 
@@ -56,7 +58,7 @@ def retarget(
         scale: Factor from the human's world to the robot's, for the default mapping; by default the
             ratio of the lengths of their legs.
         limits: Limits of the robot's joints; by default those of the robot, with 20 rad/s and
-            400 rad/s² where it has none, and no limits of the base.
+            400 rad/s² where it has none, and no limits of the base. Without jerk.
         world: Boxes and half-spaces on which the robot stands, besides the ground z = 0, in the
             robot's scale.
         clearance: Distance that the robot keeps from the ground, from the world's obstacles and
@@ -132,13 +134,9 @@ class Retargeter:
         self.mapping = mapping
         self.humanoid: Humanoid = mapping.humanoid
         self.robot = self.humanoid.robot
-        self.fps = number(fps, "fps", above=0)
+        self.fps = number(fps, "fps", least=SLOWEST)
         self.limits = default_limits(self.robot) if limits is None else limits
-        if self.limits.mode != "exact" or self.limits.max_norm < math.inf:
-            raise InputError(
-                'limits must have mode "exact" and no bound on the norm of all speeds; given: '
-                f"mode {self.limits.mode!r}, max_norm {self.limits.max_norm:g}"
-            )
+        _check_limits(self.limits, self.robot)
         self.terrain = Terrain.of(world)
         self._parts = max(1, math.ceil(1 / (LONGEST_STEP * self.fps)))
         self.dt = 1 / (self.fps * self._parts)
@@ -152,18 +150,24 @@ class Retargeter:
             if foot not in frames:
                 raise InputError(f"the mapping has no row for the foot {foot!r}")
         self._feet = [frames.index(foot) for foot in feet]
-        stance = Stance(self.humanoid, self.terrain)
-        self._steps = [Steps(stance, k, self._blend, self._shortest - 1) for k in range(2)]
         self._least = 0.0 if clearance is None else number(clearance, "clearance", least=0)
         self._model = None if clearance is None else kept_apart(self.robot, world)
         self._loop = Following(mapping, self.limits, self._model, self._least, self.dt)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set the state at the beginning of a motion."""
+        stance = Stance(self.humanoid, self.terrain)
+        self._steps = [Steps(stance, k, self._blend, self._shortest - 1) for k in range(2)]
+        none = np.empty((0, len(self.mapping.follows), 4, 4))
+        self._ended = False
         # Frames from `_first` on: poses, points of the feet, and flags as far as they are known.
         self._first = self._done = self._planned = 0
-        self._poses = np.empty((0, len(frames), 4, 4))
+        self._poses = none
         self._points: Array | None = None
         self._given: Mask | None = None
         self._raw, self._flags = np.empty((0, 2), dtype=bool), np.empty((0, 2), dtype=bool)
-        self._plan = np.empty((0, len(frames), 4, 4))
+        self._plan = none
         self._stands = np.empty((0, 2), dtype=bool)
         self._firm = np.empty((0, 2))
         self._past: list[Mask] = []
@@ -177,6 +181,8 @@ class Retargeter:
                 f"frames must have {self.fps:g} frames per second; given: {motion.fps:g}"
             )
         self.mapping.check(motion)
+        if self._ended:
+            self._begin()
         if len(self._poses) + self._first and (motion.contacts is None) != (self._given is None):
             raise InputError("all frames must have contacts, or none; given: some with contacts")
         poses = self.mapping.targets(motion)
@@ -198,7 +204,9 @@ class Retargeter:
 
     def finish(self) -> Array:
         """Return the configurations (k, nq) of the last frames, and prepare for a new motion."""
-        return self._advance(last=True)
+        q = self._advance(last=True)
+        self._ended = True
+        return q
 
     @property
     def contacts(self) -> Mask:
@@ -283,9 +291,12 @@ class Retargeter:
             made[0] = self._settle(self._plan[0], self._stands[0])
             self._loop.start(made[0])
             begin, k0 = 1, 1
-        if end > begin:
-            targets, firm = self._references(begin - 1, end - 1)
-            made[k0:] = self._loop.run(targets, firm)[self._parts - 1 :: self._parts]
+        block = max(1, _BLOCK // self._parts)
+        for first in range(begin, end, block):
+            targets, firm = self._references(first - 1, min(first + block, end) - 1)
+            own = self._loop.run(targets, firm)[self._parts - 1 :: self._parts]
+            made[k0 : k0 + len(own)] = own
+            k0 += len(own)
         self._done = end
         return made
 
@@ -338,6 +349,24 @@ class Retargeter:
         if self._given is not None:
             self._given = self._given[drop:]
         self._first = first
+
+
+def _check_limits(limits: object, robot: Robot) -> None:
+    """Raise an error unless limits are those of a robot, and of a kind that a motion can keep."""
+    if not isinstance(limits, Limits):
+        raise InputError(f"limits must be Limits; given: {short_repr(limits)}")
+    if len(limits.lower) != robot.nv:
+        raise InputError(
+            f"limits must be those of the robot with its floating base, with {robot.nv} "
+            'coordinates, as of default_limits(robot.with_base("floating")); given: '
+            f"{len(limits.lower)}"
+        )
+    if limits.mode != "exact" or limits.max_norm < math.inf or np.isfinite(limits.max_jerk).any():
+        raise InputError(
+            'limits must have mode "exact", no jerk and no bound on the norm of all speeds; given: '
+            f"mode {limits.mode!r}, max_jerk {np.min(limits.max_jerk):g}, max_norm "
+            f"{limits.max_norm:g}"
+        )
 
 
 def _joined(before: Array, after: Array) -> Array:
