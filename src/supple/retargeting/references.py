@@ -26,9 +26,7 @@ def default_limits(robot: Robot) -> Limits:
         joints[first - 3 : first + 3] = False
     speed[joints & ~np.isfinite(speed)] = MAX_SPEED
     acceleration[joints & ~np.isfinite(acceleration)] = MAX_ACCELERATION
-    return Limits.for_robot(
-        robot, max_speed=speed, max_acceleration=acceleration, max_jerk=np.inf
-    )
+    return Limits.for_robot(robot, max_speed=speed, max_acceleration=acceleration, max_jerk=np.inf)
 
 
 def between(poses: Array, stands: Mask, feet: list[int], parts: int) -> Array:
