@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from dataclasses import replace
 
@@ -48,6 +50,14 @@ def test_a_motion_that_misses_nothing_has_no_reasons() -> None:
     assert max(found.slide.max(), found.penetration.max(), found.collision.max()) < 1e-3
     assert found.reasons == ()
     assert str(found).count("\n") == 2
+
+
+def test_a_motion_is_pickled_and_copied_after_it_was_printed() -> None:
+    found = hurried(0, 0.1)
+    said = str(found)
+    for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found), copy.copy(found)):
+        assert str(other) == said
+        np.testing.assert_array_equal(other.penetration, found.penetration)
 
 
 @pytest.mark.parametrize("seed", range(nightly(20, 3)))

@@ -262,4 +262,5 @@ def test_without_meshes_the_depth_is_that_of_the_soles() -> None:
     found = sp.retarget(robot, human, clearance=None)
     lowest = np.concatenate(found.soles, axis=1)[..., 2].min(axis=1)
     np.testing.assert_allclose(found.penetration, np.maximum(0.0, -lowest), atol=1e-12)
-    assert "largest depth" in str(found)
+    assert "largest depth of a sole" in str(found)
+    assert not found.collision.any()

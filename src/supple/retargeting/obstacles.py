@@ -83,6 +83,12 @@ class Depths:
         return self._names[self._kernel.min_distance(q, 0.0)[1]]
 
 
+@lru_cache(maxsize=32)
+def depths_of(robot: Robot, world: World | None, *, others: bool) -> Depths:
+    """Return the `Depths` of a robot, which are made once."""
+    return Depths(robot, world, others=others)
+
+
 def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel | None:
     """Return a robot in a world with the ground, with or without pairs that never meet."""
     given = World() if world is None else check_world(world)

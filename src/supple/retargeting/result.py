@@ -21,7 +21,7 @@ from supple.kinematics.configuration import difference, to_kernel
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.retargeting.humanoid import Humanoid
-from supple.retargeting.obstacles import Depths
+from supple.retargeting.obstacles import Depths, depths_of
 from supple.retargeting.terrain import Terrain
 
 _TOLD = 1e-3  # slides and depths that `reasons` mentions [m]
@@ -64,11 +64,12 @@ class Retargeted(ReadOnlyArrays):
 
     def __str__(self) -> str:
         stands = ", ".join(f"{100 * share:.0f} %" for share in self.contacts.mean(axis=0))
+        what = "link" if self._in_world.shapes else "sole"
         return (
             f"{len(self)} frames of {self.humanoid.robot.name} at {self.fps:g} frames/s\n"
             f"    left and right foot stand in {stands} of the frames\n"
             f"    largest slide of a standing foot {1e3 * self.slide.max():.2f} mm, "
-            f"largest depth of a link {1e3 * self.penetration.max():.2f} mm"
+            f"largest depth of a {what} {1e3 * self.penetration.max():.2f} mm"
             + "".join(f"\n    {reason}" for reason in self.reasons)
         )
 
@@ -121,16 +122,19 @@ class Retargeted(ReadOnlyArrays):
 
     @cached_property
     def collision(self) -> Array:
-        """Depth (T,) by which two links overlap, more than they always do [m]."""
+        """Depth (T,) by which two links overlap, more than they always do [m].
+
+        Zero without shapes of links that can be read.
+        """
         return self._in_links.largest(self.q)
 
-    @cached_property
+    @property
     def _in_world(self) -> Depths:
-        return Depths(self.robot, self.world, others=False)
+        return depths_of(self.robot, self.world, others=False)
 
-    @cached_property
+    @property
     def _in_links(self) -> Depths:
-        return Depths(self.robot, self.world, others=True)
+        return depths_of(self.robot, self.world, others=True)
 
     @property
     def reasons(self) -> tuple[str, ...]:
