@@ -76,17 +76,6 @@ SUPPLE_FN void place_fixed(const CollisionModel<T>& model, Placed<T>& placed) {
   }
 }
 
-template <class L, class T>
-SUPPLE_INLINE L load_lanes(const T* from) {
-  L made;
-  __builtin_memcpy(&made, from, sizeof(L));
-  return made;
-}
-template <class L, class T>
-SUPPLE_INLINE void store_lanes(const L& lanes, T* to) {
-  __builtin_memcpy(to, &lanes, sizeof(L));
-}
-
 // Moves all shapes to the poses of the joints.
 template <class L, class T>
 SUPPLE_FN void place_shapes(const CollisionModel<T>& model, Placed<T>& placed) {

@@ -288,6 +288,8 @@ struct Register {
   using Bits = typename Number<T>::Bits;
   typedef T Vector __attribute__((vector_size(W * sizeof(T))));
   typedef Bits BitVector __attribute__((vector_size(W * sizeof(T))));
+  // In memory, at the address of any number.
+  typedef T Numbers __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias));
 
   // Signed as comparisons are: for unsigned masks, GCC compares again in each selection. But GCC 12
   // stops with an internal error for signed ones and SSE2 alone.
@@ -323,6 +325,12 @@ struct Register {
     made.v = x;
     return made;
   }
+  // Reads and writes W numbers with one instruction, for which `memcpy` is not enough: GCC moves 16
+  // bytes at a time with AVX2, and the processor waits where these are read as one register.
+  static SUPPLE_INLINE Register load(const T* from) {
+    return of(*reinterpret_cast<const Numbers*>(from));
+  }
+  SUPPLE_INLINE void store(T* to) const { *reinterpret_cast<Numbers*>(to) = v; }
 
   friend SUPPLE_INLINE Register operator+(Register a, Register b) { return of(a.v + b.v); }
   friend SUPPLE_INLINE Register operator-(Register a, Register b) { return of(a.v - b.v); }
@@ -397,6 +405,11 @@ struct Pair {
   Pair() = default;
   SUPPLE_INLINE Pair(const H& low, const H& high) : lo(low), hi(high) {}
   SUPPLE_INLINE Pair(T x) : lo(x), hi(x) {}
+  static SUPPLE_INLINE Pair load(const T* from) { return {H::load(from), H::load(from + half)}; }
+  SUPPLE_INLINE void store(T* to) const {
+    lo.store(to);
+    hi.store(to + half);
+  }
 
   using P = const Pair&;
   friend SUPPLE_INLINE Pair operator+(P a, P b) { return {a.lo + b.lo, a.hi + b.hi}; }
@@ -515,6 +528,24 @@ SUPPLE_INLINE L max(const L& a, const L& b) {
 template <class L>
 SUPPLE_INLINE mask_t<L> finite(const L& a) {
   return a - a == L(0);
+}
+
+// Reads and writes as many numbers as L has lanes.
+template <class L>
+SUPPLE_INLINE L load_lanes(const scalar_t<L>* from) {
+  if constexpr (width<L> == 1) {
+    return *from;
+  } else {
+    return L::load(from);
+  }
+}
+template <class L>
+SUPPLE_INLINE void store_lanes(const L& lanes, scalar_t<L>* to) {
+  if constexpr (width<L> == 1) {
+    *to = lanes;
+  } else {
+    lanes.store(to);
+  }
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -26,21 +26,11 @@ SUPPLE_FN constexpr int padded(int n) {
 
 template <class T>
 SUPPLE_INLINE Unrolled<T> load_pack(const T* from) {
-  if constexpr (pack_width<T> == 1) {
-    return *from;
-  } else {
-    Unrolled<T> pack;
-    __builtin_memcpy(&pack, from, sizeof pack);
-    return pack;
-  }
+  return load_lanes<Unrolled<T>>(from);
 }
 template <class T>
 SUPPLE_INLINE void store_pack(const Unrolled<T>& pack, T* to) {
-  if constexpr (pack_width<T> == 1) {
-    *to = pack;
-  } else {
-    __builtin_memcpy(to, &pack, sizeof pack);
-  }
+  store_lanes(pack, to);
 }
 
 // Returns the first address from `memory` on at which padded rows are aligned to packs. It is less

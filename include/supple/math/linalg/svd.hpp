@@ -74,15 +74,18 @@ template <class T>
 SUPPLE_INLINE RowProducts<T> products_in_pack(int n, const T* x, const T* y) {
   using P = Unrolled<T>;
   if constexpr (width<P> == row_parts) {
-    P xx(T(0)), yy(T(0)), xy(T(0)), a(T(0)), b(T(0));
-    const auto add = [&](int from, int count) {
-      __builtin_memcpy(&a, x + from, sizeof(T) * count);
-      __builtin_memcpy(&b, y + from, sizeof(T) * count);
+    P xx(T(0)), yy(T(0)), xy(T(0));
+    const auto add = [&](const T* left, const T* right) {
+      const P a = load_lanes<P>(left), b = load_lanes<P>(right);
       xx = fma(a, a, xx), yy = fma(b, b, yy), xy = fma(a, b, xy);
     };
     int k = 0;
-    for (; k + row_parts <= n; k += row_parts) add(k, row_parts);
-    if (k < n) a = b = P(T(0)), add(k, n - k);
+    for (; k + row_parts <= n; k += row_parts) add(x + k, y + k);
+    if (k < n) {
+      T left[row_parts] = {}, right[row_parts] = {};
+      for (int i = 0; k + i < n; ++i) left[i] = x[k + i], right[i] = y[k + i];
+      add(left, right);
+    }
     RowProducts<T> sum{get(xx, 0), get(yy, 0), get(xy, 0)};
     for (int i = 1; i < row_parts; ++i) {
       sum = {sum.xx + get(xx, i), sum.yy + get(yy, i), sum.xy + get(xy, i)};
@@ -116,12 +119,9 @@ SUPPLE_INLINE void turn_pair(int n, const mask_t<L>& turn, const L& c, const L& 
   if constexpr (width<L> == 1 && width<Unrolled<scalar_t<L>>> > 1) {
     using P = Unrolled<L>;  // of a single matrix, numbers of a long row share a pack
     for (; n >= long_row && k + width<P> <= n; k += width<P>) {
-      P u, w;
-      __builtin_memcpy(&u, x + k, sizeof u);
-      __builtin_memcpy(&w, y + k, sizeof w);
-      const P a = fma(P(c), u, P(s) * w), b = fma(P(c), w, -(P(s) * u));
-      __builtin_memcpy(x + k, &a, sizeof a);
-      __builtin_memcpy(y + k, &b, sizeof b);
+      const P u = load_lanes<P>(x + k), w = load_lanes<P>(y + k);
+      store_lanes(fma(P(c), u, P(s) * w), x + k);
+      store_lanes(fma(P(c), w, -(P(s) * u)), y + k);
     }
   }
   for (; k < n; ++k) {
@@ -138,11 +138,7 @@ SUPPLE_FN void add_row(int n, T a, const T* x, T* y) {
   if constexpr (width<Unrolled<T>> > 1) {
     using P = Unrolled<T>;
     for (; n >= long_row && j + width<P> <= n; j += width<P>) {
-      P from, to;
-      __builtin_memcpy(&from, x + j, sizeof from);
-      __builtin_memcpy(&to, y + j, sizeof to);
-      to = fma(P(a), from, to);
-      __builtin_memcpy(y + j, &to, sizeof to);
+      store_lanes(fma(P(a), load_lanes<P>(x + j), load_lanes<P>(y + j)), y + j);
     }
   }
   for (; j < n; ++j) y[j] = fma(a, x[j], y[j]);
