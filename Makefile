@@ -24,6 +24,9 @@ DEV    := build/dev
 # Instruction sets to compile: native (the best of this machine), all, or a list (docs/install.md).
 export SUPPLE_ISAS ?= native
 INSTALLED := $(VENV)/installed-$(SUPPLE_ISAS)
+# Python and pytest keep what they compile, also where the environment says otherwise: to rewrite the
+# assertions of all tests takes ten seconds in each process.
+export PYTHONDONTWRITEBYTECODE :=
 
 # Laws of each layer that need little time; everything else is in `make test`.
 FAST := tests/test_architecture.py tests/test_documents.py tests/test_workflow.py tests/test_copies.py \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if " at 0x" in item.nodeid:
             message = "a test id contains an address in memory; use ids=without_addresses"
             raise pytest.UsageError(f"{message}: {item.nodeid}")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from visiting 15,000 collected tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
