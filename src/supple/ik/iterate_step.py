@@ -30,7 +30,7 @@ from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import TaskTargets, largest_errors
-from supple.kinematics.configuration import integrate
+from supple.kinematics.configuration import from_kernel, integrate, to_kernel, within_limits
 from supple.motion.linearization import Array, Linearization
 from supple.redundancy.priority import Augmented, Priority
 from supple.steps.basic import DLS
@@ -94,8 +94,8 @@ class StepSearch:
         return np.ascontiguousarray(side_by_side(each, "targets"))
 
     def solve_batch(self, targets: Array, seeds: Array | None) -> Solutions:
-        """Solve targets (..., k), from the seeds (n,) or (..., n)."""
-        lead, n = targets.shape[:-1], self.layout.robot.dof
+        """Solve targets (..., k), from the seeds (nv,) or (..., nv) in the kernel's coordinates."""
+        lead, n = targets.shape[:-1], self.layout.robot.nv
         flat = targets.reshape(-1, targets.shape[-1])
         start = None if seeds is None else np.broadcast_to(seeds, (*lead, n)).reshape(-1, n)
         found = self._search(flat, start)
@@ -104,7 +104,7 @@ class StepSearch:
         return Solutions(
             *parts,
             robot=layout.robot,
-            q0=seeds,
+            q0=None if seeds is None else from_kernel(layout.robot, seeds),
             tasks=layout.tasks,
             _task_targets=self._task_targets(targets),
         )
@@ -122,27 +122,25 @@ class StepSearch:
         return TaskTargets(targets, self.options.tolerances[:2]) if several else None
 
     def _search(self, targets: Array, start: Array | None) -> Solutions:
-        """Solve targets (B, k); the first start is from the seeds (B, n)."""
+        """Solve targets (B, k); the first start is from the seeds (B, nv) in kernel coordinates."""
         robot, options = self.layout.robot, self.options
         count = len(targets)
         low, span, stride = seed_range(robot)
-        best = np.tile(np.clip(robot.neutral(), robot.lower, robot.upper), (count, 1))
+        best = np.tile(within_limits(robot, robot.neutral()), (count, 1))
         cost = np.full(count, math.inf)
         iterations, restarts = np.zeros(count, np.int32), np.full(count, -1, np.int32)
         status = np.full(count, SolveStatus.NOT_CONVERGED, np.int8)
         bad = ~np.isfinite(targets).all(axis=1)
         if start is not None:
             bad |= ~np.isfinite(start).all(axis=1)
-            best[~bad] = np.clip(start[~bad], robot.lower, robot.upper)
+            start = from_kernel(robot, start)
+            best[~bad] = within_limits(robot, start[~bad])
         status[bad] = SolveStatus.NONFINITE_INPUT
         first = best.copy()
         left = np.flatnonzero(~bad)
         for seed in range(options.max_seeds or MAX_SEEDS):
-            q = (
-                first[left]
-                if seed == 0
-                else np.tile(low + (0.5 + seed * stride) % 1 * span, (len(left), 1))
-            )
+            drawn = from_kernel(robot, low + (0.5 + seed * stride) % 1 * span)
+            q = first[left] if seed == 0 else np.tile(drawn, (len(left), 1))
             restarts[left] += 1
             left = self._descend(left, q, targets, best, cost, iterations, status)
             if options.progress is not None:
@@ -179,9 +177,9 @@ class StepSearch:
 
         Args:
             left: Indices of the unsolved problems (L,).
-            q: Their seeds (L, n).
+            q: Their seeds (L, nq).
             targets: Targets of all problems (B, k).
-            best: The configurations with the smallest error so far (B, n).
+            best: The configurations with the smallest error so far (B, nq).
             cost: The norms of these errors (B,).
             iterations: Numbers of iterations (B,).
             status: Statuses (B,).
@@ -218,22 +216,23 @@ class StepSearch:
     def _limited(
         self, move: Move, running: NDArray[np.intp], J: FloatArray, e: FloatArray, q: Array
     ) -> Array:
-        """Return the next configurations (B, n), inside the joint limits.
+        """Return the next configurations (B, nq), inside the joint limits.
 
         A joint at a limit that the step would move out of its range is held, and the step is
         computed again for the other joints.
         """
         robot = self.layout.robot
-        free = np.ones_like(q, dtype=bool)
-        for again in range(q.shape[1] + 1):
+        x = to_kernel(robot, q)  # one coordinate for each limit
+        free = np.ones_like(x, dtype=bool)
+        for again in range(robot.nv + 1):
             dq = np.where(free, move(running, J * free[:, None, :], e, q, again > 0), 0.0)
-            out = ((q >= robot.upper) & (dq > 0)) | ((q <= robot.lower) & (dq < 0))
+            out = ((x >= robot.upper) & (dq > 0)) | ((x <= robot.lower) & (dq < 0))
             if not (out & free).any():
                 break
             free &= ~out
         largest = np.abs(dq).max(axis=1, keepdims=True)
         shorter = np.minimum(1.0, self.max_step / np.maximum(largest, np.finfo(float).tiny))
-        return np.asarray(np.clip(integrate(robot, q, shorter * dq), robot.lower, robot.upper))
+        return np.asarray(within_limits(robot, integrate(robot, q, shorter * dq)))
 
     def _steps(self, count: int) -> Move:
         """Return a function that computes the steps of `count` problems.
@@ -260,7 +259,7 @@ class StepSearch:
         def in_python(
             running: NDArray[np.intp], J: Array, e: Array, q: Array, again: bool
         ) -> Array:
-            made = np.empty_like(q)
+            made = np.empty((len(q), self.layout.robot.nv))
             for i, k in enumerate(running):
                 if again:
                     each[k].undo()
@@ -270,7 +269,7 @@ class StepSearch:
         return in_python
 
 
-# (indices of problems (B,), J (B, m, n), e (B, m), q (B, n), again) -> joint displacements (B, n).
+# (indices of problems (B,), J (B, m, nv), e (B, m), q (B, nq), again) -> displacements (B, nv).
 # `again` is true if the step of this iteration is computed once more, with some joints held.
 Move = Callable[[NDArray[np.intp], Any, Any, Array, bool], Array]
 

@@ -12,7 +12,7 @@ from supple.ik.problem import CompiledProblem
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import missed_text, surplus_rows
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference
+from supple.kinematics.configuration import coordinate_difference, to_kernel
 from supple.motion.linearization import Array, Linearization
 from supple.steps.basic import DLS
 
@@ -165,7 +165,8 @@ def _limits(
     robot = problem.layout.robot
     pull = lin.J.T @ lin.e
     smallest = _SMALLEST_PULL * np.linalg.norm(lin.J, axis=0) * np.linalg.norm(lin.e)
-    near = q if q0 is None else q0
+    q = to_kernel(robot, q)  # one coordinate for each limit
+    near = q if q0 is None else to_kernel(robot, q0)
     at: list[AtLimit] = []
     blocking: list[AtLimit] = []
     moves = lin.J.any(axis=0)  # joints that move a task; those of fingers do not move the hand

@@ -1,15 +1,15 @@
 """Configurations and the velocities between them.
 
-A configuration q has `robot.nq` numbers, a velocity or a displacement v has `robot.nv`. `integrate`
-and `difference` are the only functions from one to the other. No other code adds to a configuration
-or subtracts configurations (tests/test_configurations.py). The kernel has the same functions, in
+A configuration q has `robot.nq` numbers, a velocity or a displacement v has `robot.nv`. Only
+`integrate` adds a displacement to a configuration, and only `difference` subtracts configurations;
+tests/test_configurations.py checks that no other code does. The kernel has the same functions, in
 include/supple/robot/configuration.hpp.
 
 The orientation of a ball joint is a unit quaternion (w, x, y, z) in q. In the coordinates x of the
 kernel (nv) it is a rotation vector, so that x has one number for each velocity. `to_kernel` turns q
 into x, and `from_kernel` x into q.
 
-For a joint with one coordinate, which has a position limit or may differ by full turns, there are
+Code for joints with one coordinate, for example for their position limits and full turns, uses
 `integrate_coordinate` and `coordinate_difference`.
 """
 
@@ -50,7 +50,7 @@ class Coordinates:
 
     @property
     def numbered(self) -> tuple[str, ...]:
-        """Names of the positions by indices of velocities: "5", or "6/qw" to "6/qz"."""
+        """Names of the positions, made of indices of velocities: "5", or "6/qw" to "6/qz"."""
         names: list[str] = []
         for _, by, is_ball in _parts(self):
             each = [str(j) for j in range(by.start, by.stop)]
@@ -97,8 +97,8 @@ def difference(robot: Layout, q1: Any, q0: Any) -> Any:
 def configuration_gradient(robot: Robot, q: Any, v_bar: Any) -> Any:
     """Return the gradient (..., nq) for configurations q, from that for velocities (..., nv).
 
-    A quaternion of any length r is divided by it, and its rate is ½ a (0, ω) for the unit
-    quaternion a and the angular velocity ω in the axes of the body. The gradient is therefore
+    A quaternion of any length r is divided by r; the unit quaternion a has the rate ½ a (0, ω),
+    where ω is the angular velocity in the axes of the body. The gradient is therefore
     tangent to the quaternions of length r: 2/r a (0, ω_bar).
     """
     if robot.nq == robot.nv:
@@ -187,6 +187,11 @@ def to_kernel(robot: Layout, q: Any) -> Any:
     return made
 
 
+def within_limits(robot: Robot, q: Any) -> Any:
+    """Return configurations (..., nq) with every joint moved to the nearest end of its range."""
+    return from_kernel(robot, np.clip(to_kernel(robot, q), robot.lower, robot.upper))
+
+
 def from_kernel(robot: Robot | Coordinates, x: Any) -> Any:
     """Convert coordinates of the kernel (..., nv) to configurations (..., nq)."""
     if robot.nq == robot.nv:
@@ -201,7 +206,8 @@ def from_kernel(robot: Robot | Coordinates, x: Any) -> Any:
 def unwound(robot: Robot, q: Any) -> Any:
     """Convert sequences of configurations (L, ..., nq) to coordinates of the kernel (L, ..., nv).
 
-    From one to the next, rotation vectors have the representative that is nearest, also beyond π.
+    Each rotation vector is the representative nearest to the one before it in the sequence; its
+    angle may exceed π.
     """
     made = np.array(to_kernel(robot, q))
     for ball in robot._balls:
@@ -219,7 +225,7 @@ def uniform_rotation(share: Any) -> Any:
     """Return rotation vectors (..., 3) of uniform orientations, from numbers (..., 3) in [0, 1].
 
     The quaternion is uniform on the sphere in four dimensions: two of its entries are a point of a
-    circle with the radius √u, the others one with the radius √(1 - u).
+    circle with the radius √u, the other two a point of a circle with the radius √(1 - u).
     """
     u, a, b = np.moveaxis(share, -1, 0)
     one, two, a, b = np.sqrt(u), np.sqrt(1 - u), 2 * np.pi * a, 2 * np.pi * b
@@ -228,7 +234,7 @@ def uniform_rotation(share: Any) -> Any:
 
 
 def position_of(robot: Robot | Coordinates, j: int) -> int:
-    """Return the index in q of the joint with the velocity j; of qw, qx or qy in a quaternion."""
+    """Return the index in q of the joint with velocity j; in a quaternion, that of qw, qx or qy."""
     return j + sum(ball + 3 <= j for ball in robot._balls)
 
 
@@ -257,7 +263,10 @@ def in_balls(robot: Robot | Coordinates) -> Any:
 
 
 def of_positions(robot: Robot, values: Any) -> Any:
-    """Return values (nv,) of the velocities for the positions (nq,), the first one of each ball."""
+    """Return values (nv,) of velocities as values (nq,) of positions.
+
+    All four numbers of a quaternion get the value of the ball joint's first velocity.
+    """
     if robot.nq == robot.nv:
         return values
     made = np.empty(robot.nq, np.asarray(values).dtype)

@@ -23,6 +23,7 @@ from supple.ik.preference import costs
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.ik.solutions import Solutions, all_of_one
 from supple.kinematics import Robot
+from supple.kinematics.configuration import from_kernel
 from supple.motion.linearization import Array
 from supple.tasks import PoseTask
 from supple.tasks.inputs import per_task
@@ -99,8 +100,9 @@ def solutions_of(
     if isinstance(arm, str):
         return _searched(problem, targets, seeds, replace(options, solutions=MOST), arm)
     batch = targets.shape[:-1]
+    start = None if seeds is None else from_kernel(robot, seeds)
     if seeds is not None and seeds.ndim > 1:
-        seeds = seeds.reshape(-1, robot.nq)
+        seeds = seeds.reshape(-1, robot.nv)
     spec = _spec(options, wraps)
     flat = targets.reshape(-1, 12)
     if options.gpu is not None:
@@ -124,7 +126,7 @@ def solutions_of(
     if not batch:
         complete = bool(certain[0])
         made = all_of_one(q, position, rotation, complete, arm.reason, robot, arm.frame)
-        return replace(made, sampled=sampled, q0=seeds, tasks=problem.layout.tasks)
+        return replace(made, sampled=sampled, q0=start, tasks=problem.layout.tasks)
     return Solutions(
         q,
         position_error=position,
@@ -132,7 +134,7 @@ def solutions_of(
         sampled=sampled,
         reason=arm.reason,
         robot=robot,
-        q0=None if seeds is None or seeds.ndim == 1 else seeds.reshape(*batch, robot.nq),
+        q0=start,
         tasks=problem.layout.tasks,
         frame=arm.frame,
         _targets=batch,
@@ -182,7 +184,7 @@ def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
 def _with_searched(
     found: Found, missing: NDArray[np.bool_], targets: Array, seeds: Array | None, driver: Driver
 ) -> Found:
-    """Return `found` with a searched solution of each target of the mask `missing` (B,)."""
+    """Return `found` with a solution from a search for each target of the mask `missing` (B,)."""
     q, position, rotation, sampled, count, certain = found
     own = seeds if seeds is None or seeds.ndim == 1 else seeds[missing]
     more = driver.solve_batch(targets[missing], own)
@@ -234,7 +236,7 @@ def _searched(
         return one(targets, seeds)
     flat = targets.reshape(-1, targets.shape[-1])
     every = [
-        one(target, seeds if seeds is None or seeds.ndim == 1 else seeds.reshape(-1, robot.nq)[i])
+        one(target, seeds if seeds is None or seeds.ndim == 1 else seeds.reshape(-1, robot.nv)[i])
         for i, target in enumerate(flat)
     ]
     empty = np.empty((0, robot.nq)), *(np.empty(0, dtype) for dtype in (np.int8, float, float))
@@ -247,7 +249,7 @@ def _searched(
         sampled=np.concatenate([np.empty(0, np.bool_), *(found.sampled for found in every)]),
         reason=reason,
         robot=robot,
-        q0=seeds,
+        q0=None if seeds is None else from_kernel(robot, seeds),
         tasks=problem.kernel.given_tasks,
         frame=frame,
         _targets=batch,

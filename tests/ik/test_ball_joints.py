@@ -1,0 +1,87 @@
+"""Position IK of robots with ball and floating joints, whose q has more numbers than velocities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple as sp
+from floating import floating_arm, rescaled
+from moving_trees import moving
+
+Array = np.ndarray
+ROBOTS = ("ur5e", "floating arm", *range(8))
+STEPPED = ("floating arm", 0, 1, 2, 3, 5)  # 4 has rails of kilometers, too long for small steps
+RULE = sp.DLS(sp.damping.Constant(1e-4))
+
+
+def robot_of(which: str | int) -> sp.Robot:
+    if isinstance(which, int):
+        return moving(which)
+    return sp.load(which) if which == "ur5e" else floating_arm()
+
+
+def moves(robot: sp.Robot, q: Array, q0: Array) -> Array:
+    return np.abs(robot.difference(q, q0)).max(axis=-1)
+
+
+@pytest.mark.parametrize("which", ROBOTS)
+def test_all_solutions_measure_their_moves_from_the_q0_of_the_call(which: str | int) -> None:
+    """With one target or several, with a q0 for all of them or for each."""
+    robot = robot_of(which)
+    frame = robot.tips[0]
+    solver = sp.Solver(robot, frame=frame)
+    q = robot.random(3, seed=1)
+    T, starts = robot.fk(q, frame), rescaled(robot, robot.random(3, seed=2))
+    for targets, q0 in ((T[0], starts[0]), (T, starts[0]), (T, starts)):
+        found = solver.all(targets, q0=q0)
+        assert found.q0 is not None
+        assert found.q0.shape == q0.shape
+        np.testing.assert_allclose(moves(robot, found.q0, q0), 0, atol=1e-12)
+        own = q0 if q0.ndim == 1 else q0[found.target]
+        np.testing.assert_allclose(found.moved, moves(robot, found.q, own), atol=1e-9)
+
+
+def test_a_repeated_step_meets_targets_of_robots_with_ball_joints() -> None:
+    """As a step of the kernel, which solves all targets at once, and as one in Python."""
+    for which in STEPPED:
+        robot = robot_of(which)
+        frame = robot.tips[0]
+        T = robot.fk(robot.random(3, seed=1), frame)
+        q0 = rescaled(robot, robot.random(3, seed=2))
+        found = sp.Solver(robot, frame=frame, step=RULE).batch(T, q0=q0)
+        python = sp.Solver(robot, frame=frame, step=lambda J: RULE(J)).batch(T, q0=q0)
+        assert found.q0 is not None
+        np.testing.assert_allclose(moves(robot, found.q0, q0), 0, atol=1e-12)
+        for one in (found, python, sp.Solver(robot, frame=frame, step=RULE).batch(T)):
+            assert one.success.all()
+            np.testing.assert_allclose(robot.fk(one.q, frame), T, atol=1e-5)
+            for j, name in enumerate(robot.joint_names):
+                if name in robot.position_names:
+                    values = one.q[:, robot.position_names.index(name)]
+                    assert (robot.lower[j] <= values).all()
+                    assert (values <= robot.upper[j]).all()
+
+
+def test_a_diagnosis_names_the_joints_that_are_at_their_limits() -> None:
+    """Joints of one coordinate after the quaternions of others, at targets out of reach."""
+    named = 0
+    for which in ROBOTS[1:]:
+        robot = robot_of(which)
+        frame = robot.tips[0]
+        T = robot.fk(robot.neutral(), frame)
+        T[:3, 3] += (3.0, -2.0, 400.0)
+        found = sp.Solver(robot, frame=frame, max_seeds=4)(T, explain=True)
+        assert found.report is not None
+        ends = {}
+        for j, name in enumerate(robot.joint_names):
+            if name in robot.position_names:
+                at = found.q[robot.position_names.index(name)]
+                ends |= {(name, "lower"): at - robot.lower[j], (name, "upper"): robot.upper[j] - at}
+        assert all(ends[each] < 1e-8 for each in found.report.at_limit)
+        reached = {name for (name, _), left in ends.items() if left == 0}
+        moving_it = np.flatnonzero(robot.jacobian(found.q, frame).any(axis=0))
+        reached &= {robot.joint_names[j] for j in moving_it}
+        assert reached <= {name for name, _ in found.report.at_limit}
+        named += len(found.report.at_limit)
+    assert named > 3
