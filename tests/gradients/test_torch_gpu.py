@@ -1,4 +1,4 @@
-"""Tensors in GPU memory take the path of the GPU, here on an emulated GPU in host memory."""
+"""CUDA kernels compute results of tensors in GPU memory; here, the GPU is emulated."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[emulator.Device]:
 
 
 def arm() -> supple.Robot:
-    """Return a robot that keeps nothing of other tests' GPUs."""
+    """Return a new robot, which has nothing cached for the GPUs of other tests."""
     return supple.Robot(supple.load("ur5e").description)
 
 
@@ -92,11 +92,11 @@ def test_tensors_are_made_readable_for_cuda_kernels_by_their_library() -> None:
     """C-contiguous float32 and float64 tensors are not copied; others are, once."""
     x = torch.arange(24, dtype=torch.float64).reshape(4, 6)
     for dense in (x, x.float()):
-        assert libraries.readable(dense).data_ptr() == dense.data_ptr()
+        assert libraries.readable(dense, "q").data_ptr() == dense.data_ptr()
     negative = torch.complex(x, x).conj().imag
     assert negative.is_neg()
     for other in (x.T, x[:, ::2], x.half(), x.bfloat16(), x.int(), negative, x.expand(2, 4, 6)):
-        found = libraries.readable(other)
+        found = libraries.readable(other, "q")
         assert found.is_contiguous()
         assert found.dtype == torch.float64
         assert torch.equal(found, other.double())
@@ -106,9 +106,9 @@ def test_tensors_are_made_readable_for_cuda_kernels_by_their_library() -> None:
         (x > 0, "bool"),
     ):
         with pytest.raises(InputError, match=message):
-            libraries.readable(wrong)
+            libraries.readable(wrong, "q")
     with torch.no_grad():
-        assert not libraries.readable(x.clone().requires_grad_()).requires_grad
+        assert not libraries.readable(x.clone().requires_grad_(), "q").requires_grad
 
 
 def test_results_for_tensors_are_allocated_by_pytorch() -> None:
@@ -122,8 +122,8 @@ def test_results_for_tensors_are_allocated_by_pytorch() -> None:
 def test_arrays_of_jax_are_made_readable_for_cuda_kernels() -> None:
     jax = pytest.importorskip("jax")
     x = jax.numpy.arange(6.0).reshape(2, 3)
-    assert libraries.readable(x) is x
-    half = libraries.readable(x.astype(jax.numpy.bfloat16))
+    assert libraries.readable(x, "q") is x
+    half = libraries.readable(x.astype(jax.numpy.bfloat16), "q")
     assert half.dtype in (np.float32, np.float64)
     with pytest.raises(InputError, match="traced by JAX"):
-        jax.jit(libraries.readable)(x)
+        jax.jit(lambda x: libraries.readable(x, "q"))(x)

@@ -30,7 +30,7 @@ _ZERO, _ONE = -1, -2  # places of constants in a target
 
 @dataclass(frozen=True)
 class Places:
-    """Where the numbers of a task's target in the kernel are in the caller's array.
+    """The places in the caller's array from which the kernel's numbers of a target are taken.
 
     Attributes:
         shape: Shape of one target.
@@ -106,7 +106,7 @@ class GpuTargetVelocityIk:
         self._kernels: dict[Any, list[tuple[Any, int]]] = {}
 
     def kernels(self, dtype: np.dtype[Any], forms: tuple[Places, ...]) -> list[tuple[Any, int]]:
-        """Return the CUDA kernels for a type, each with the number of blocks that run at once."""
+        """Return the CUDA kernels for a type, each with the number of blocks that run together."""
         key = dtype, forms
         if key not in self._kernels:
             text = text_of(self.prepared, dtype, forms)
@@ -161,7 +161,7 @@ class GpuTargetVelocityIk:
         layout, gpu = self.prepared.layout, self.device
         robot, tasks = layout.robot, layout.tasks
         gpu.use()
-        q = readable(q)
+        q = readable(q, "q")
         on = stream_of(stream, (q,))
         at = seen(q, on, "q", dtypes=KINDS)
         lead, count = at.shape[:-1], int(np.prod(at.shape[:-1]))
@@ -179,7 +179,8 @@ class GpuTargetVelocityIk:
                 pointers.append(0)
                 strides.append(0)
                 continue
-            view = seen(readable(goal), on, f"the target of {task_name(task)}", dtypes=KINDS)
+            name = f"the target of {task_name(task)}"
+            view = seen(readable(goal, name), on, name, dtypes=KINDS)
             fitting = [
                 (form, size)
                 for form in possible
@@ -200,7 +201,7 @@ class GpuTargetVelocityIk:
             kept.append(view)
         before = 0
         if self.prepared.brakes:
-            speed = seen(readable(qd), on, "qd", dtypes=KINDS)
+            speed = seen(readable(qd, "qd"), on, "qd", dtypes=KINDS)
             if (speed.shape, speed.dtype, speed.device) != (
                 (*lead, robot.nv),
                 at.dtype,

@@ -16,16 +16,27 @@ from supple.gpu.runtime import Device
 KINDS = (np.float32, np.float64)  # types of arrays that CUDA kernels read
 
 
-def readable(given: Any) -> Any:
+def readable(given: Any, name: str) -> Any:
     """Return an array of PyTorch, CuPy or JAX as a C-contiguous one of float32 or float64.
 
     Arrays of these types that are C-contiguous are returned unchanged; others are copied by their
     library, on its current stream. Half precision and integers become float64. Arrays of other
     libraries are returned unchanged.
 
+    Args:
+        given: The array.
+        name: What errors call it.
+
     Raises:
-        InputError: The array requires gradients, is traced, or has other numbers.
+        InputError: The array requires gradients, is traced, or has complex or truth values.
     """
+    try:
+        return _contiguous_reals(given)
+    except InputError as error:
+        raise InputError(f"{name} must be an array of real numbers; given: {error}") from None
+
+
+def _contiguous_reals(given: Any) -> Any:
     name = library_name(given)
     if name == "torch":
         given = without_gradients(given)

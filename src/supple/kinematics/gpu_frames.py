@@ -41,7 +41,7 @@ class GpuFrames:
     Attributes:
         nq: Length of a configuration.
         nv: Length of a velocity.
-        axes: The axes of frames in results: (k,) for several frames, () for one.
+        axes: Shape of the frame axis of results: (k,) for several frames, () for one.
         device: The GPU.
         architecture: Its architecture, such as "sm_90".
         constants: C++ source that defines the robot as constants.
@@ -81,7 +81,7 @@ class GpuFrames:
 
 
 def gpu_frames(robot: Robot, frame: FrameNames, axes: str, device: str) -> GpuFrames:
-    """Return the kinematics of frames on a GPU, which the robot keeps."""
+    """Return the kinematics of frames on a GPU; the robot keeps them for later calls."""
     kept: dict[Any, GpuFrames] = vars(robot).setdefault("_gpu_frames", {})
     key = (frame if frame is None or isinstance(frame, str) else tuple(frame), axes, device)
     if key not in kept:
@@ -98,7 +98,7 @@ def resolve(
     threads: int | None,
     out: Sequence[Any],
 ) -> list[Any]:
-    """Return the poses and the Jacobians of configurations in GPU memory, those that are wanted.
+    """Return poses, Jacobians or both, as `wanted`, of configurations in GPU memory.
 
     The call is asynchronous, on the current stream of the array's library. Rows that are not finite
     give zeros, because raising an error would require a synchronization.
@@ -117,10 +117,7 @@ def resolve(
     """
     if threads is not None:
         raise InputError(f"threads is for arrays in host memory only; given: {short_repr(threads)}")
-    try:
-        q = readable(q)
-    except InputError as error:
-        raise InputError(f"q must be an array of real numbers; given: {error}") from None
+    q = readable(q, "q")
     stream = stream_of(None, (q,))
     view = seen(q, stream, "q", dtypes=KINDS)
     lead, count = view.shape[:-1], int(np.prod(view.shape[:-1]))

@@ -25,7 +25,7 @@ from supple.ik.solutions import Solutions
 class JudgedCall(DeviceCall):
     """A recorded call that chooses among solutions by a function of the caller.
 
-    `recorded` chooses them by costs in float64, given the results of the search and the costs.
+    `recorded` chooses by costs in float64, given the results of the search and the costs.
 
     Attributes:
         search: The search for several solutions of each target.
@@ -49,7 +49,7 @@ class JudgedCall(DeviceCall):
         device.order(on, stream)
         recorded = self.by_floats if view.dtype == np.float32 else self.recorded
         made = self._queued(recorded, stream, [found.pointer, view.pointer], out)
-        device.order(stream, on)  # on which the memory of the costs may be used again
+        device.order(stream, on)  # `on` may use the memory of the costs again
         del costs
         return made
 
@@ -59,7 +59,7 @@ class JudgedCall(DeviceCall):
         """Return the costs of solutions: an array, a view of it, and the stream that writes it."""
         given = self.prefer(q)
         with suppress(InputError):
-            costs = readable(given)
+            costs = readable(given, "the costs")
             on = stream_of(None, (costs,)) or stream
             view = seen(costs, on, "costs", dtypes=DTYPES)
             if view.shape == shape and view.dense:

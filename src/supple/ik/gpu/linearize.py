@@ -270,10 +270,7 @@ def resolve(
             )
     problem = compile_problem(robot, each)
     given_q = q
-    try:
-        q = readable(q)
-    except InputError as error:
-        raise InputError(f"q must be an array of real numbers; given: {error}") from None
+    q = readable(q, "q")
     stream = stream_of(None, (q,))
     at = seen(q, stream, "q", dtypes=KINDS)
     lead = at.shape[:-1]
