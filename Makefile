@@ -24,11 +24,11 @@ DEV    := build/dev
 # Instruction sets to compile: native (the best of this machine), all, or a list (docs/install.md).
 export SUPPLE_ISAS ?= native
 INSTALLED := $(VENV)/installed-$(SUPPLE_ISAS)
-# Python and pytest keep what they compile, also where the environment says otherwise: to rewrite the
+# Python and pytest cache what they compile, even where the environment forbids it: rewriting the
 # assertions of all tests takes ten seconds in each process.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Laws of each layer that need little time; everything else is in `make test`.
+# Quick tests of each layer; `make test` runs all tests.
 FAST := tests/test_architecture.py tests/test_documents.py tests/test_workflow.py tests/test_copies.py \
         tests/describe/test_urdf.py tests/describe/test_mjcf.py tests/describe/test_dh.py \
         tests/kinematics/test_robot.py tests/kinematics/test_oracles.py \
@@ -97,8 +97,8 @@ soak-collision: $(INSTALLED) $(VENV)/test-tools
 	PYTHONPATH=tests/support $(BIN)/python tools/soak_collision.py --steps 1e6
 
 # 10^7 targets of random robots, and the other laws that tests draw from a seed, at nightly size;
-# SUPPLE_NIGHTLY=1: all cases of the tests of which the suite runs a part (tests/support/sizes.py).
-# SUPPLE_SEED=... draws others.
+# SUPPLE_NIGHTLY=1 runs all cases of tests of which `make test` runs a part
+# (tests/support/sizes.py). SUPPLE_SEED=... draws other cases.
 test-nightly: $(INSTALLED) $(VENV)/test-tools
 	SUPPLE_CASES=20000 SUPPLE_TARGETS=500 SUPPLE_PATHS=10000 SUPPLE_MOTIONS=2000 \
 		SUPPLE_ARMS=10000 SUPPLE_TIMING_CASES=200 SUPPLE_DISTANCE_CASES=24 SUPPLE_NIGHTLY=1 \

@@ -18,7 +18,7 @@ from scipy.linalg import cho_solve_banded, cholesky_banded
 Array = NDArray[np.float64]
 ITERATIONS, TOLERANCE = 60, 1e-8
 PROXIMAL = 1e-5  # weight of the distance from the last iterate, which bounds condition numbers
-SHORTENED = 0.995  # share of the largest step that keeps slacks and multipliers positive
+SHORTENED = 0.995  # fraction of the largest step for which slacks and multipliers stay positive
 
 
 @dataclass(frozen=True)

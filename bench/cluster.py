@@ -265,7 +265,8 @@ def simulated(place: Path, nodes: int) -> list[str]:
     rows += [
         f"Nodes of one worker, as processes of this machine. A part sleeps {SLEEP:g} s and writes "
         f"1000 rows; each node gets {PER_NODE} of them on average, so that {PER_NODE * SLEEP:g} s "
-        "would be perfect. What is above is the cost of the driver and of this machine's cores.",
+        "would be perfect. Any further time is due to the driver and to the shared cores of this "
+        "machine.",
         "",
         "| nodes | parts | wall [s] | perfect [s] | driver's processor time per part [ms] |",
         "|---:|---:|---:|---:|---:|",

@@ -304,7 +304,7 @@ def measured(
 
 @dataclass(frozen=True)
 class Change:
-    """A measure that depends on a constant: its values for the constant's three values."""
+    """A measure that depends on a constant, with one value for each value of the constant."""
 
     workload: str
     measure: str
@@ -361,9 +361,10 @@ def summary(rounds: int) -> list[str]:
     return [
         "# Sensitivity to tuned constants",
         "",
-        f"What changes with the values of docs/constants.md: counts by more than {NOTICED:.0%}, "
-        f"processor times by more than {NOISE:.0%} in each of {rounds} interleaved rounds. Counts "
-        "are means per target, of three arms where a workload does not name a robot.",
+        "The measures that change with the constants of docs/constants.md: counts that change by "
+        f"more than {NOTICED:.0%}, and processor times that change by more than {NOISE:.0%} in "
+        f"each of {rounds} interleaved rounds. Counts are means per target, and means over three "
+        "arms where a workload does not name a robot.",
         "",
         measure.provenance(["numpy", "supple"]),
         "",

@@ -1,10 +1,11 @@
-"""Time updates of Buss's Y and double Y inside the kernel, and compare with his paper.
+"""Time updates of Buss's articulated figures in the kernel, and compare with his paper.
 
     python bench/figures.py [ROUNDS]
 
 An update is forward kinematics, Jacobian, error, one step by the transpose or by damped least
-squares, and the clamp on angles; the end effectors (6 and 12 rows, 7 and 25 joints) follow the
-moving targets of his program. Prints a table and writes it to bench/results/.
+squares, and the clamp on angles. The end effectors of the figures, the Y (6 rows, 7 joints) and the
+double Y (12 rows, 25 joints), follow the moving targets of his program. Prints a table and writes
+it to bench/results/.
 """
 
 from __future__ import annotations
@@ -173,7 +174,8 @@ def main(rounds: int) -> None:
         "Forward kinematics, Jacobian, error, step, cap on angles; positions of 2 and 4 effectors "
         "(6 rows, 7 joints; 12 rows, 25 joints) that follow the targets of Buss's program; DLS by "
         f"Cholesky. float64, one at a time, one core, {UPDATES} updates a round, {rounds} "
-        "interleaved rounds, medians of processor time. The paper's are of a 2.8 GHz Pentium.",
+        "interleaved rounds, medians of processor time. The paper's times are of a 2.8 GHz "
+        "Pentium.",
         measure.provenance(("supple", "numpy")),
         "",
         f"| | ns per update | the paper's | faster | q after {FEW} updates, from Python's |",

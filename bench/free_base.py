@@ -59,7 +59,7 @@ def moved(robot: sp.Robot, base: str) -> sp.Robot:
 
 
 def chosen(robot: sp.Robot, most: int) -> list[End]:
-    """Return the end effectors with most joints."""
+    """Return the `most` end effectors that are moved by the largest numbers of joints."""
     return sorted(ends(robot), key=lambda end: -end.joints)[:most]
 
 
@@ -90,7 +90,7 @@ def calls(
 
 
 def measured(robot: sp.Robot, tips: list[End], start: str, count: int, seed: int) -> Iterator[str]:
-    """Yield the cells of a row: the fixed robot's time, then ratios and misses of each base."""
+    """Yield the cells of a row: the time on a fixed base, then ratio and misses of other bases."""
     solvers = [calls(robot, base, tips, start, count, seed) for base in ("fixed", *BASES)]
     took = np.full((len(solvers), count), np.inf)
     missed = np.zeros(len(solvers), int)

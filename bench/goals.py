@@ -1,7 +1,7 @@
 """Goals of MotionBenchMaker: which are solved without collisions, and the time of a call.
 
     python bench/goals.py                        # a few goals, from tests/collision/data
-    python bench/goals.py --data FOLDER          # all of them: see the README there for the files
+    python bench/goals.py --data FOLDER          # all goals; see the README of tests/collision/data
 
 FOLDER has mbm_panda.json.gz and mbm_ur5.json.gz, lists of problems with "obstacles" and "goal", and
 panda_spherized.urdf and ur5_spherized.urdf. The pose of the tool at a goal is the target.

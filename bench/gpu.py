@@ -88,7 +88,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Measured:
-    """Time of a call [ms], the number of targets met, and a lower bound on the time [ms]."""
+    """Time of a call [ms], the fraction of targets met, and a lower bound on the time [ms]."""
 
     took: float
     met: float
@@ -279,10 +279,11 @@ def main() -> None:
         parts = [
             "# Position inverse kinematics on a GPU",
             "",
-            f"{device}. A million Panda targets from NumPy to NumPy, with both copies: "
-            f"{copied:.2f} s. The bound is what the chip's arithmetic allows "
-            "(bench/gpu_bound.py): the operations of the iterations that answers took, in floats, "
-            "one measurement in double, or the longest row of operations that wait for each other.",
+            f"{device}. A million Panda targets, given and returned as NumPy arrays, with both "
+            f"copies: {copied:.2f} s. The bound is the largest of three times that the chip's "
+            "arithmetic needs at least (bench/gpu_bound.py): for the operations in float of the "
+            "iterations that led to the answers, for one verification in double of each answer, "
+            "and for the longest sequence of operations that depend on each other.",
             "",
             *lines,
             "",
@@ -303,8 +304,9 @@ def main() -> None:
 
     measure.write("gpu", page([]))  # in case a process of `first_calls` fails
     first = [
-        "First calls, each in a new process, from the robot to the answer; the driver's own start "
-        "(`cuInit` and a context) is apart, and so is all of the process:",
+        "First calls, each in a new process: the time from a given robot to the answer, without "
+        "and with machine code on disk. It does not include the start of the driver (`cuInit` and "
+        "a context), whose time has its own column, as has that of the whole process:",
         "",
         "| robot | nothing compiled | code on disk | the driver's start | whole process |",
         "|---|---:|---:|---:|---:|",

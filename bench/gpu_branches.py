@@ -87,9 +87,9 @@ def rows(name: str) -> list[str]:
     ours, cpu = (sp.Solver(robot, device=d).all(some) for d in ("cuda", "cpu"))
     same = int((ours.count == cpu.count).sum())
     sentence = (
-        f"{name}: of {COMPARED:,} targets {same:,} have as many solutions as on the CPU, "
-        f"{len(ours.q):,} in all, with errors of at most {ours.position_error.max():.1e} m and "
-        f"{ours.rotation_error.max():.1e} rad."
+        f"{name}: {same:,} of {COMPARED:,} targets have as many solutions as on the CPU. The GPU "
+        f"finds {len(ours.q):,} solutions, with errors of at most {ours.position_error.max():.1e} "
+        f"m and {ours.rotation_error.max():.1e} rad."
     )
     print(sentence, flush=True)
     return [*lines, sentence]

@@ -3,9 +3,10 @@
     python bench/gpu_goals.py --data FOLDER      # see bench/goals.py for the files
 
 The scene is the table of one problem of "table_pick". Targets are the poses of the tool at goals
-of all problems, each joint moved by up to 0.05 rad, where this configuration is free: all have a
-solution. Times are those of a caller whose targets are in GPU memory, from the call until the
-results are there, and device times between events on the stream.
+of all problems, after each joint has moved by up to 0.05 rad; only configurations without
+collisions are used, so that every target has a solution. Times are those of a caller whose targets
+are in GPU memory, from the call until the results are there, and device times between events on
+the stream.
 """
 
 from __future__ import annotations

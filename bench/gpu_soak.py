@@ -142,8 +142,8 @@ def main(millions: int) -> None:
             "# A soak of position inverse kinematics on a GPU",
             "",
             f"{devices()[0]}. {int(total[0] + total[3]):,} problems made, solved and checked in "
-            f"{took:.0f} s. Poses are made, and answers checked, by a forward kinematics of its "
-            f"own: products of matrices in double. Answers that are wrong: {wrong:,}.",
+            f"{took:.0f} s. Poses are computed, and answers checked, by an independent forward "
+            f"kinematics: products of matrices in double. Answers that are wrong: {wrong:,}.",
             "",
             *lines,
             "",

@@ -71,7 +71,7 @@ def most(kind: str, robot: str, count: int) -> Numbers:
 
 
 def data(kind: str, robot: str, count: int) -> Numbers:
-    """Return configurations and twists for a batch: the first `count` of the largest one."""
+    """Return the data of a batch; for a servoing Panda, the first rows of the largest batch."""
     large = (kind, robot) == ("servoing", "panda")
     q, twist = most(kind, robot, COUNTS[-1] if large else count)
     return q[:count], twist[:count]

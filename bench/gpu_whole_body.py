@@ -28,7 +28,7 @@ COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 ROUNDS = 5
 GAIN = 20.0  # [1/s]
 CHECKED = 1_000  # robots that are compared with the CPU
-# Standard deviations of the joints about the stance, and from there to the targets [rad].
+# Standard deviations [rad]: of configurations about the stance, of targets about configurations.
 KINDS = {
     "near": (0.1, 0.01),
     "limits act on 12 %": (0.3, 0.15),

@@ -144,7 +144,7 @@ def main() -> None:
     name, seeds, *place = sys.argv[1:]
     packages = {"pyroki": ["almond-pyroki", "jax"], "newton": ["newton", "warp-lang"]}[name]
     answers = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # where the libraries report what they compile
+    with contextlib.redirect_stdout(sys.stderr):  # for messages of the libraries
         try:
             solve, joints = {"pyroki": pyroki, "newton": newton}[name](int(seeds), *place)
         except ImportError as error:

@@ -25,7 +25,7 @@ import supple as sp
 from banded_qp import Array, Bounds, minimizer
 from passages import Passage
 
-MOST_POINTS, LEAST_SPACING = 400, 0.005  # of the unknown configurations, [s]
+MOST_POINTS, LEAST_SPACING = 400, 0.005  # number of unknown configurations, their spacing [s]
 STEPS, ENOUGH = 40, 1e-3  # number of programs, and the relative decrease that ends them
 TRUST = 0.5  # largest change of a joint in the first step [rad or m]
 MARGIN = 1e-6  # relative distance from the limits, for rounding
@@ -37,8 +37,9 @@ class Basis:
     """Configurations in each period as sums of control points, preceded by points at q0.
 
     Attributes:
-        first: Index (K,) of the first control point in each sum; those below 0 are at q0.
-        shares: Shares (K, p) of p successive control points.
+        first: Index (K,) of the first control point in each sum; points with negative indices are
+            at q0.
+        shares: Coefficients (K, p) of p successive control points in each sum.
         count: Number of unknown control points.
         every: Number of periods between control points.
     """
@@ -76,7 +77,7 @@ class Basis:
         return made[3:]
 
     def blocks(self, squares: Array) -> Array:
-        """Return the blocks (4, N, n, n) of the Hessian for those of each period (K, n, n)."""
+        """Return the blocks (4, N, n, n) of the Hessian, given those of all periods (K, n, n)."""
         n, width = squares.shape[1], self.shares.shape[1]
         made = np.zeros((4, self.count + 3, n, n))
         for p in range(width):
@@ -89,7 +90,7 @@ class Basis:
         """Return control points (N, n) near a motion (K, n), both relative to q0."""
         if self.every == 1:
             return q
-        times = (np.arange(self.count) + 2) * self.every - 1  # periods with the largest share
+        times = (np.arange(self.count) + 2) * self.every - 1  # where each coefficient is largest
         return q[np.minimum(times, len(q) - 1)]
 
 
@@ -109,7 +110,7 @@ def pose_rms(here: Passage, q: Array) -> float:
 
 
 def inverse_kinematics(here: Passage) -> list[Array]:
-    """Return the configurations (K + 1, n) of `plan_path` at any speed; none if it fails."""
+    """Return a list with the motion (K + 1, n) of `plan_path`, at any speed; empty if it fails."""
     count = len(here.twists) + 1
     places = np.unique(np.linspace(0, count - 1, min(count, 200)).astype(int))
     try:
@@ -122,9 +123,9 @@ def inverse_kinematics(here: Passage) -> list[Array]:
 
 
 def best_motion(here: Passage, starts: Iterable[Array]) -> Array:
-    """Return the best motion (K + 1, n) that is found from several ones (K + 1, n).
+    """Return the best motion (K + 1, n) that is found from several initial ones (K + 1, n).
 
-    Those that keep the limits compete themselves.
+    Initial motions that keep the limits are candidates as well.
     """
     periods, robot, q0 = len(here.twists), here.robot, here.q0
     basis = Basis.of(periods, here.dt)
@@ -163,7 +164,7 @@ def _improved(
     meant: Array,
     cost: Callable[[Array], float],
 ) -> Array:
-    """Return control points (N, n) with the smallest error that is found from given ones."""
+    """Return control points (N, n) with the smallest error that is found from the points y."""
     trust, now = TRUST, cost(here.q0 + basis.motion(y))
     for _ in range(STEPS):
         moved = basis.motion(y)

@@ -70,7 +70,7 @@ def moved(pose: Array, twist: Array, distance: float) -> Array:
 
 
 def unit(twist: Array) -> Array:
-    """Return a twist that counts a radian as 0.3 m, and has the length 1."""
+    """Return a twist scaled to the length 1, in which a radian counts as 0.3 m."""
     return np.asarray(twist / (np.linalg.norm(twist[:3]) + 0.3 * np.linalg.norm(twist[3:])))
 
 
@@ -246,9 +246,9 @@ def position_errors(here: Passage, q: Array) -> Array:
 
 
 def followed(here: Passage, step: object) -> tuple[float, float, bool]:
-    """Return the rms error [mm], the largest acceleration relative to its limit, and the end.
+    """Return the rms error [mm], the largest acceleration over its limit, and a success flag.
 
-    The last value is whether the end effector is within 1 mm of the last pose at the end.
+    The flag is whether the end effector is within 1 mm of the last pose when the passage ends.
     """
     return measured(here, motion(here, step))
 
@@ -264,8 +264,8 @@ def measured(here: Passage, q: Array) -> tuple[float, float, bool]:
 def peer_motions(drawn: list[Passage], python: str) -> dict[str, list[Array]]:
     """Return the configurations of other libraries (`passages_peers.py`), by their names.
 
-    Only joints that move the end effector move. `python` is that of an environment with the
-    libraries.
+    Only joints that move the end effector move. `python` is the interpreter of an environment with
+    the libraries.
     """
     from singularities.others import moving, placements
 
@@ -298,7 +298,7 @@ def peer_motions(drawn: list[Passage], python: str) -> dict[str, list[Array]]:
                 q = np.repeat(here.q0[None], len(here.poses), axis=0)
                 moved_joints = joints[f"{name}/{i}"]
                 valid = np.isfinite(moved_joints).all(axis=1)
-                if not valid.all():  # it stays at the last configuration that it returned
+                if not valid.all():  # the robot stays at the last valid configuration
                     moved_joints[valid.argmin() :] = moved_joints[max(valid.argmin() - 1, 0)]
                 q[: len(moved_joints), moving(here.robot)] = moved_joints[: len(q)]
                 found[name].append(q)
@@ -318,7 +318,7 @@ def print_ratios(drawn: list[Passage]) -> None:
         errors = [optimum.pose_rms(here, q) for q in motions]
         ratios.append([max(each, LEAST) / max(best, LEAST) for each in errors])
     print(f"\n{len(known)} passages without noise; rms error of the pose relative to the optimum,")
-    print(f"where a radian counts as a metre and errors below {LEAST} mm count as such")
+    print(f"where a radian counts as a metre and errors below {LEAST} mm count as {LEAST} mm")
     print(f"{'law':10}{'median':>9}{'mean':>9}{'90 %':>9}{'largest':>9}  median of each kind")
     kinds = np.array([one.kind for one in known])
     for law, each in zip(LAWS, np.array(ratios).T, strict=True):

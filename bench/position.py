@@ -184,7 +184,7 @@ def run(name: str, arm: arms.Arm, options: argparse.Namespace) -> tuple[list[str
                 summary.append((arm.title, title, rows))
         left_out = [f"{key}: {w.missing}" for key, w in everyone.items() if w.missing]
         if left_out:
-            lines += ["Not here: " + "; ".join(left_out) + ".", ""]
+            lines += ["Left out: " + "; ".join(left_out) + ".", ""]
         notes = {key: worker.line for key, worker in everyone.items() if not worker.missing}
         return lines, summary, notes
 
@@ -240,11 +240,11 @@ def main() -> None:
         f"{options.count} random targets, or 1000 of another kind, as fit into "
         f"{options.seconds:g} s. Success: "
         "Pinocchio's forward kinematics of the answer is within the gate and the joints within "
-        "their limits. False claims: the library says it is there, and is not. Beyond the "
-        f"boundary success is the closest pose, within {CLOSE[0]:g} m and {CLOSE[1]:g} rad "
-        "(or one nearer still), inside the limits. Ratios are of means over the same targets. A "
-        "start, where the library wants one and none is given, is far from limits and "
-        "singularities.",
+        "their limits. False claims: the library reports success, but the target is not met. For "
+        f"targets beyond the boundary, success is the closest pose, within {CLOSE[0]:g} m and "
+        f"{CLOSE[1]:g} rad (or a pose that is nearer to the target), inside the limits. Ratios are "
+        "of means over the same targets. If a library needs a start and none is given, it gets one "
+        "that is far from limits and singularities.",
         measure.provenance(("supple", "pin", "numpy")) + f" {date.today().isoformat()}.",
         "",
     ]

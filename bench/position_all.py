@@ -5,7 +5,7 @@
 
 The peers run in their own environment, `.venv-peers/position`. All libraries get the same random
 targets and are timed in alternating rounds; the time of a round is the median of its calls, and the
-median of all rounds counts. Batches are timed by the clock of the processor.
+median of all rounds counts. Times of batches are processor times.
 
 A configuration counts as missed if it is found by a peer, by one of the searches from 10,000 seeds,
 or is the one that a target was made from, and if it
@@ -43,7 +43,7 @@ TIMED, ROUNDS = 200, 15  # calls in a round; a slow peer gets fewer
 SEEDS = 10_000
 RANDOM_ARMS = 20
 NO_WHEEL = {
-    "aarch64": " (built from source, which is Python without its C++). ik-geo is left out: it has "
+    "aarch64": " (built from source, without its compiled C++ module). ik-geo is left out: it has "
     "no wheel for this machine."
 }
 MANIPULAPY = measure.FILES / "ManipulaPy/ManipulaPy_data"
@@ -79,7 +79,7 @@ def closed_form_arms() -> dict[str, Any]:
 
 
 def general_arms() -> dict[str, list[Any]]:
-    """Return arms without a closed form by name; "random arms" are several, the others one."""
+    """Return arms without a closed form by name: one for each name, several for "random arms"."""
     import supple as sp
 
     rng = np.random.default_rng(0)
@@ -254,7 +254,7 @@ class Completeness:
     lost_searched: int = 0
 
     def check(self, robot: Any, count: int, seed: int, name: str, peer: Peer | None) -> None:
-        """Solve for the poses of random q; count missing q and missing solutions of the peer."""
+        """Solve for poses of random q; count the q and the peer's solutions that supple lacks."""
         import supple as sp
 
         for first in range(0, count, CHUNK):
@@ -271,7 +271,7 @@ class Completeness:
                 self.lost_theirs += missed(robot, T, theirs, of, found)
 
     def search(self, robot: Any, count: int) -> None:
-        """Search from many seeds; count the solutions found and those that "all" lacks."""
+        """Search from many seeds; count the solutions found and those that `all` lacks."""
         import supple as sp
 
         for i in range(count):

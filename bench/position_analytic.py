@@ -15,7 +15,7 @@ import numpy as np
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 TURN = 2 * np.pi
-ALL = "Timed is the library's own call, for all solutions; taking one inside the limits is not."
+ALL = "The time is that of the call for all solutions, without choosing one inside the limits."
 
 
 def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:

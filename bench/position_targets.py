@@ -64,7 +64,8 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
     if len(frames) > 1:
         return made
     few = min(count, 1000)
-    # No pose is farther along u than T0, so T0 is the closest pose to any target beyond it along u.
+    # `boundary` moves T0 along a direction u to T5. No pose is farther along u than T0, so T0 is
+    # the closest pose to any target beyond it along u.
     _, T0, T5 = boundary(robot, few)
     far = T5.copy()
     far[:, :3, 3] += (FAR / BEYOND - 1) * (T5 - T0)[:, :3, 3]

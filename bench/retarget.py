@@ -1,4 +1,4 @@
-"""Retargeting of holosoma's climbing sequences to a Unitree G1, judged by its own evaluation.
+"""Retargeting of holosoma's climbing sequences to a Unitree G1, judged by holosoma's evaluation.
 
     python bench/retarget.py FOLDER [ROUNDS]
 
@@ -30,14 +30,14 @@ from supple.retargeting import PointMapping, Retargeted, default_limits
 from supple.retargeting.points import names_of_points
 from worker import Worker
 
-SCALE = 1.32 / 1.78  # of holosoma's evaluation: heights of the robot and of the human [m]
+SCALE = 1.32 / 1.78  # heights of robot and human [m], as in holosoma's evaluation
 FPS, EVERY = 120.0, 4
 TOES = ("LeftToeBase", "RightToeBase")
-SLOW = 0.01  # a robot-sized toe that moves by less between judged frames stands, it assumes [m]
+SLOW = 0.01  # largest motion of a standing toe between judged frames, scaled to the robot [m]
 
 
 def box_of(file: Path) -> Box:
-    """Return the box with the eight corners in an OBJ file, in the size of the robot."""
+    """Return the box with the eight corners in an OBJ file, scaled to the size of the robot."""
     lines = [line.split() for line in file.read_text().splitlines()]
     corners = np.array([line[1:4] for line in lines if line[:1] == ["v"]], dtype=float)
     ways = corners[1:] - corners[0]
@@ -130,14 +130,15 @@ def main(folder: Path, rounds: int) -> None:
         "The five climbing sequences of holosoma-retargeting 0.1.0 onto its Unitree G1 with 29 "
         f"joints, from key points alone: {frames} frames at {FPS:g} frames/s. With detected "
         f"contacts, {frames / seconds['detected']:.0f} frames per second of CPU time on one core, "
-        f"with measuring the human; medians of {rounds} rounds. All links but standing feet are "
-        "kept out of boxes and apart from each other.",
+        f"including the measurement of the human's limbs; medians of {rounds} rounds. All links "
+        "but standing feet are kept out of boxes and at a distance from each other.",
         measure.provenance(("supple", "numpy")),
         "",
-        "Slide: the largest distance of a point of a standing foot's sole from where its stance "
-        "began, over all frames with contact, and the share of these frames above 1 mm. Depth: of "
-        "the deepest link in the ground or a box, and the share of frames above 1 mm. Speeds and "
-        "accelerations are the largest ones relative to their limits.",
+        "Slide: the largest distance of a point of a standing foot's sole from its place at the "
+        "beginning of the stance, over all frames with contact, and the share of these frames "
+        "above 1 mm. Depth: that of the deepest link in the ground or a box, and the share of "
+        "frames above 1 mm. Speeds and accelerations are the largest ones relative to their "
+        "limits.",
     ]
     titles = {
         "detected": "Contacts that are detected",
@@ -147,7 +148,7 @@ def main(folder: Path, rounds: int) -> None:
         "detected": "",
         "assumed": "The evaluation regards a foot as standing where the human's toe, in the "
         f"robot's scale, moves by at most {100 * SLOW:g} cm along the ground in 1/30 s, also in "
-        "the air. `contacts=` of the motion says the same to `retarget`.",
+        "the air. `retarget` gets the same contacts by the argument `contacts=` of the motion.",
     }
     for way in ways:
         lines += ["", f"## {titles[way]}", ""]

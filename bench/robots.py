@@ -6,7 +6,7 @@
 
 Targets are poses of configurations inside the limits, random ones and hard ones. Solutions are
 checked by the forward kinematics of Pinocchio or MuJoCo. If these are not installed, they are
-checked by supple's own on the CPU, and MJCF files are omitted.
+checked by supple's own forward kinematics on the CPU, and MJCF files are omitted.
 """
 
 from __future__ import annotations
@@ -128,17 +128,18 @@ def report(rows: Sequence[Row], read: Sequence[Reading], packages: Iterable[str]
     text = f"# Many robots\n\n{measure.provenance(packages)}\n\n"
     text += (
         f"{len(read)} files, {len(loaded)} read, {len(read) - len(loaded)} refused. {chains} end "
-        f"effectors with enough joints for a pose, a position and an axis, or a position; one for "
-        f"each of {len(rows)} distinct chains (the same arm on another base, in another file or "
-        "with another tool is left out, and so are the other fingers of a hand). Default "
-        "tolerances, 1e-6 m and 1e-6 rad. Time is that of a CPU, or until a GPU was done. "
-        f"Of {total:,} targets in batches {met:,} were met.\n\n"
+        f"effectors with enough joints for a pose, a position and an axis, or a position. One is "
+        f"measured for each of {len(rows)} distinct chains (the same arm on another base, in "
+        "another file or with another tool is left out, and so are all fingers of a hand but one). "
+        "Default tolerances, 1e-6 m and 1e-6 rad. Times are processor times on a CPU and wall "
+        f"times on a GPU. Of {total:,} targets in batches {met:,} were met.\n\n"
         "Random targets have random configurations; *limits*: every joint at one of its limits; "
-        "*singular*: the task's Jacobian loses rank; *half turn*: from a start exactly half a turn "
-        "of a joint away; *far*: from all joints at their lower limits, or at 1000 rad. *False*: "
-        "reported as met, but not by the other library's kinematics. FK: the largest difference "
-        "between the two, relative to the robot's size; none: the other library does not read the "
-        "file, and supple's own kinematics are the judge.\n\n"
+        "*singular*: the task's Jacobian loses rank; *half turn*: the start differs from a "
+        "solution by half a turn of one joint; *far*: the start has all joints at their lower "
+        "limits, or at 1000 rad. *False*: reported as met, but not met according to the other "
+        "library's kinematics. FK: the largest difference between the poses of both libraries, "
+        "relative to the robot's size; none: the other library does not read the file, and "
+        "supple's own kinematics are used.\n\n"
     )
     if unread := [one for one in loaded if one.no_oracle]:
         text += f"{len(unread)} of the files read have no other library to compare with:\n\n"
@@ -201,7 +202,7 @@ def main() -> None:
         made = []
         for row in robots_gpu.rows(some, given.device, given.count, given.hard):
             made.append(row)
-            # Printed at once, in case the run is interrupted.
+            # Each row is printed as soon as it is known, in case the run is interrupted.
             print(table([row]).splitlines()[-1], flush=True)
         name = f"robots_gpu.{platform.machine()}.md"
     text = report(made, read, packages)

@@ -116,8 +116,8 @@ def ends(robot: supple.Robot) -> Iterator[End]:
 
     The task is the pose if the joints span all six directions, else the position and the direction
     of the z axis, else the position. A frame whose joints span fewer directions is omitted, and so
-    is a sensor half-way along a chain. If the joints of a hand span all six directions, only its
-    first finger is included.
+    is a sensor half-way along a chain. If the joints that move a palm span all six directions,
+    only the first of its fingers is included.
     """
     joints = robot._tree.joints
     onward = {joint.parent for joint in joints}

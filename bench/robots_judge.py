@@ -186,9 +186,9 @@ def measured(
     singles: int,
     spread: float | None = None,
 ) -> Row:
-    """Solve all sets of an end effector on the CPU, in batches, and some targets alone.
+    """Solve all sets of an end effector on the CPU, in batches, and some targets one by one.
 
-    `singles` random targets, and up to `singles` missed targets of each set, are solved alone.
+    `singles` random targets, and up to `singles` missed targets of each set, are solved one by one.
     """
     row, (poses, other) = row_of(file, end), poses_of(source, end)
     made = sets(end, count, hard, spread=spread)

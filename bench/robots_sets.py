@@ -24,7 +24,7 @@ class Set:
 def sets(
     end: End, count: int, hard: int, seed: int = 0, spread: float | None = None
 ) -> dict[str, Set]:
-    """Return the sets of targets of an end effector, `count` random and `hard` of each other kind.
+    """Return the targets of an end effector: `count` random ones, up to `hard` of each other kind.
 
     random: configurations uniformly distributed inside the limits.
     limits: every limited joint at one of its two limits.
@@ -79,7 +79,7 @@ def _jacobian(end: End, q: Array) -> Array:
 
 
 def _singular(end: End, rng: np.random.Generator, count: int) -> Array:
-    """Return singular configurations: half of them stretched out, where the reach is largest."""
+    """Return singular configurations: a tenth of them stretched out, where the reach is largest."""
     robot = end.robot
     q = robot.random(8 * count, seed=rng)
     snapped = np.where(rng.random(q.shape) < 0.8, np.round(q / (np.pi / 2)) * (np.pi / 2), q)

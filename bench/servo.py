@@ -180,10 +180,10 @@ def main(rounds: int) -> None:
         "",
         f"q, twist → next q, one call from Python, dt = {DT:g} s, float64, one core, {rounds} "
         f"interleaved rounds over {COUNT} configurations, medians of processor time. Commands are "
-        "prepared outside: the twist, or the pose it leads to. All but Pinocchio + NumPy hold "
-        f"limits of position and speed. supple: optimal damping with Δ = {MAX_SPEED} rad/s; "
-        f"others: λ² = {LAMBDA2:g}. A FrameTask takes the logarithm of the pose, which differs "
-        "from the twist in proportion to dt.",
+        "prepared before the clock starts: the twist, or the pose it leads to. All but Pinocchio + "
+        f"NumPy hold limits of position and speed. supple: optimal damping with Δ = {MAX_SPEED} "
+        f"rad/s; others: λ² = {LAMBDA2:g}. A FrameTask takes the logarithm of the pose, which "
+        "differs from the twist in proportion to dt.",
         measure.provenance(("supple", "pin", "numpy")),
         "",
         *tables,

@@ -3,8 +3,8 @@
     python bench/servo_world.py [ROUNDS]
 
 A Panda of 59 spheres follows a circle among ten boxes, with self-collision, or is pressed against a
-table; a Unitree G1 of 46 spheres with a fixed pelvis moves its hands. The same motions without a
-world are timed beside them. Prints a table and writes it to bench/results/.
+table; a Unitree G1 of 46 spheres with a fixed pelvis moves its hands. For comparison, motions
+without a world are timed as well. Prints a table and writes it to bench/results/.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HANDS = ("left_wrist_yaw_link", "right_wrist_yaw_link")
 
 
 def boxes(robot: sp.Robot, path: Array) -> sp.World:
-    """Return ten boxes around a robot that are free of its configurations (K, n) by 3 cm."""
+    """Return ten boxes that are at least 3 cm from a robot at configurations (K, n)."""
     rng = np.random.default_rng(0)
     world = sp.World()
     while len(world.obstacles) < BOXES:
@@ -113,7 +113,7 @@ def main(rounds: int) -> None:
     measure.one_core()
     took = measure.medians(measure.interleaved(cases(), rounds))
     lines = [
-        "# One servo step that keeps its distance",
+        "# One servo step that keeps a distance from obstacles",
         "",
         f"q, target → next q, one call from Python, the default step, clearance 10 mm, dt = {DT:g} "
         f"s, float64, one core, {rounds} interleaved rounds of {STEPS} steps, medians.",

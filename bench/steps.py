@@ -30,7 +30,7 @@ LIMIT = (
     "operations (Golub & Van Loan, section 8.3), 972 multiplications, and J Jᵀ and UᵀJ 399 more: "
     "4.8 times as much; we know of no method that takes less than twice. TrackingBound and the "
     "rules of Mayorga damp little near a singularity, or divide by σ_min: where rounding errors of "
-    "J Jᵀ would show they take an SVD, and in a batch the other lanes of a pack wait for it."
+    "J Jᵀ would be visible they compute an SVD, and the other lanes of its SIMD vector wait for it."
 )
 
 
@@ -126,7 +126,7 @@ def main(rounds: int) -> None:
     middles, relative = [measure.medians(x) for x in columns], [ratios(x) for x in columns]
     lines = [
         f"J of 6 × 7, {PAIRS} pairs or {CALLS} updates, one core, {rounds} interleaved rounds: "
-        "medians [µs], and of the ratios to plain DLS within a round.",
+        "medians of the times [µs] and of their ratios to plain DLS within a round.",
         "",
         "| step | alone | | with kinematics | | `Servo` from Python | |",
         "|---|---:|---:|---:|---:|---:|---:|",

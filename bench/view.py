@@ -185,9 +185,9 @@ def main() -> None:
         "",
         f"A UR5e in Chromium, {size}: {len(found)} moves of a pointer that holds the gizmo, each "
         f"from rest; times after the pointer's event [ms]. Drawn by {renderer}; a moving scene "
-        f"takes {frame:.0f} ms for each frame. What the viewer does ends with the poses; the rest "
-        "is the browser's drawing, on a GPU one or two frames of the display. First row: the same "
-        "message from a plain socket, while no browser draws.",
+        f"takes {frame:.0f} ms for each frame. The viewer's work ends when the poses are received; "
+        "the rest is drawing by the browser, which takes one or two frames of the display on a "
+        "GPU. First row: the same message from a plain socket, while no browser draws.",
         "",
         "| | median | 90th percentile |",
         "|---|---:|---:|",

@@ -42,7 +42,7 @@ ENVIRONMENTS = {
 
 
 def files(folder: Path) -> tuple[Path, Path]:
-    """Write a file with a floating joint above the pelvis, and one without, and return both."""
+    """Write a file without and a file with a floating joint above the pelvis, and return both."""
     root = ET.parse(measure.FILES / G1).getroot()
     for link in root.iter("link"):
         for tag in ("visual", "collision"):

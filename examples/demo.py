@@ -1,4 +1,4 @@
-"""Two arms through singularities by four methods, one along a box, 100,000 poses, and a page of it.
+"""Move two arms through singularities and one along a box, solve 100,000 poses, and write a page.
 
 make demo        or: python examples/demo.py [PAGE.html]
 """
@@ -175,9 +175,9 @@ def slide_along_a_box():
     }
     through, along = (contacts_along(arm, world, each) for each in motions.values())
     words = (
-        f"Commanded through a box, a UR5e would go {-1e3 * through:.0f} mm deep. With the box as "
-        f"its world it slides along it, {1e3 * along:.1f} mm away at the closest; "
-        f"{motions['along the box'].certificate}."
+        f"A UR5e that is commanded through a box would enter it by {-1e3 * through:.0f} mm. With "
+        "the box in its `world`, the arm slides along it, at a distance of at least "
+        f"{1e3 * along:.1f} mm; {motions['along the box'].certificate}."
     )
     return arm, motions, words
 

@@ -29,12 +29,12 @@ found = sp.solve(arm, above, world=world, clearance=0.01)
 print(found)
 print(f"nearest pair {1e3 * found.clearance:.0f} mm apart")
 
-# Inside the box no solution is free, and the status proves it: every solution has its pair.
+# Inside the box every solution collides; the result proves it by a colliding pair for each one.
 inside = sp.pose([-0.45, 0.1, 0.3], rpy=[np.pi, 0, 0])
 blocked = sp.solve(arm, inside, world=world)
 print(blocked)
 for q, pairs in blocked.blocked[:3]:
     print(q.round(2), pairs[0])
 
-# Without the box it is free again.
+# Without the box, the same pose can be reached.
 print(sp.solve(arm, inside, world=world.without("box")).status)

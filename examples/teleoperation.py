@@ -21,7 +21,7 @@ def hand_at(t, rng):
     place = np.array([0.4, 0.0, 1.2]) + 0.15 * np.array([np.sin(2 * t), np.sin(t), np.cos(t) - 1])
     place += 0.001 * np.sin(2 * np.pi * 9 * t)  # a tremor
     if t > 3.0:
-        place += [0.0, 0.5, 0.0]  # the tracker finds its place in the room again, elsewhere
+        place += [0.0, 0.5, 0.0]  # from now on, the tracker reports places with an offset
     if rng.random() < 0.02:
         place = np.zeros(3)  # a glitch
     return sp.pose(place, rotation_vector=[0.0, 0.3 * np.sin(t), 0.0])

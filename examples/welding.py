@@ -21,7 +21,7 @@ def main():
     T0 = robot.fk(q0)
 
     def seam(t):
-        """Return the ideal pose (4, 4) of the torch at time t [s]: it nods along a corner."""
+        """Return the ideal pose (4, 4) of the torch, which nods along a line, at time t [s]."""
         nod = math.radians(25) * math.sin(math.pi * t / 2)
         turn = [[math.cos(nod), 0, math.sin(nod)], [0, 1, 0], [-math.sin(nod), 0, math.cos(nod)]]
         return sp.pose(T0[:3, 3] + [0, 0.05 * t, 0], rotation=turn @ T0[:3, :3])

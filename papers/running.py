@@ -81,7 +81,7 @@ def find_all(
     """Run experiments in one process per core; yield each finding when it is complete.
 
     The slowest experiments are started first. `values` replace the defaults of parameters in all
-    experiments. An interrupt, an error or `close` ends the processes at once.
+    experiments. An interrupt, an error or `close` ends the processes immediately.
     """
     own = getattr(os, "sched_getaffinity", None)  # counts the cores of this process only
     workers = min(len(names), len(own(0)) if own else os.cpu_count() or 1)
@@ -107,7 +107,7 @@ def find_all(
 
 @contextmanager
 def _interrupts_delayed() -> Iterator[None]:
-    """Delay interrupts of this process, and block them in the processes that it starts meanwhile.
+    """Delay interrupts of this process, and block them in processes that start in the context.
 
     Ctrl-C reaches the whole process group, and a worker that is still importing would print a
     traceback. A signal mask is inherited, so it protects the worker from its first instruction. It

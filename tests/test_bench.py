@@ -160,7 +160,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[st
     return values
 
 
-def test_each_constant_of_the_kernel_comes_from_the_environment(
+def test_each_constant_of_the_kernel_can_be_set_in_the_environment(
     printed: Callable[[str], dict[str, float]],
 ) -> None:
     """Without a setting, constants have the values of the table; a setting changes only its own."""

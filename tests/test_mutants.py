@@ -34,8 +34,8 @@ def test_there_are_at_least_60_mutants_with_distinct_numbers() -> None:
         ({"test": "tests/test_mutants.py::test_none"}, "a-mutant: .* has no test test_none"),
     ],
 )
-def test_an_outdated_mutant_is_named(wrong: dict[str, str], says: str) -> None:
-    test = "tests/test_mutants.py::test_an_outdated_mutant_is_named"
+def test_the_error_about_an_outdated_mutant_names_it(wrong: dict[str, str], says: str) -> None:
+    test = "tests/test_mutants.py::test_the_error_about_an_outdated_mutant_names_it"
     good = {"file": "Makefile", "old": "PYTHON ?=", "new": "", "test": test}
     mutants.check(mutants.read("a-mutant", dict(good)))
     with pytest.raises(mutants.StaleError, match=says):

@@ -99,7 +99,7 @@ def test_a_name_of_a_module_is_found_by_the_error(place: str) -> None:
 
 
 def test_velocities_of_a_step_work_without_other_imports() -> None:
-    """A step of a new process, in which nothing else has been used, resolves a batch."""
+    """In a new process, in which nothing else has been used, a step computes joint velocities."""
     code = (
         "import supple; robot = supple.load('planar2'); "
         "print(supple.DLS(supple.damping.Constant(0.1)).velocities(robot, [0, 1], [0] * 6))"

@@ -61,7 +61,7 @@ def compiled(source: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_kernels_share_no_weak_symbols(source: str, tmp_path: Path) -> None:
-    """The objects of the library that was just built; with SUPPLE_NIGHTLY=1 also compiled apart."""
+    """Check the objects of the last build; with SUPPLE_NIGHTLY=1, also those compiled here."""
     nm = shutil.which("nm")
     if not nm:
         pytest.skip("nm is not here")

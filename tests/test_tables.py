@@ -91,7 +91,7 @@ def test_a_file_that_is_not_a_table_is_refused(
         read_table(tmp_path / name)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_the_error_about_a_missing_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(errors.InputError, match=r"nothing\.csv.*No such file"):
         read_table(tmp_path / "nothing.csv")
 

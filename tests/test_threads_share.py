@@ -61,7 +61,7 @@ WAYS = (by_solve, by_a_solver, by_all_solutions, by_servo, by_velocities)
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda"])
-def test_threads_that_fill_caches_at_once_get_the_results_of_one(name: str) -> None:
+def test_threads_that_fill_caches_simultaneously_get_the_results_of_one_thread(name: str) -> None:
     def jobs(robot: sp.Robot) -> list[Callable[[], bytes]]:
         q = 0.8 * robot.random(4, seed=3) + 0.2 * robot.neutral()
         return [lambda way=way, one=one: way(robot, one) for way in WAYS for one in q]

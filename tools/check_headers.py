@@ -39,8 +39,8 @@ CORE_HEADERS = sorted(
 )
 DEVICE = ROOT / "tests/support/kernel/device.cu"
 # Each compiler checks one target only, because a target takes a minute.
-QUICK = "-G"  # without optimization, which takes four times as long and finds no errors
-# Virtual architectures: the assembler takes three times as long as the compiler, and finds nothing.
+QUICK = "-G"  # no optimization: it takes four times as long and finds no further errors
+# Virtual architectures need no assembler, which takes three times as long and finds no errors.
 NVCC_TARGETS = ("compute_80",)
 NVRTC_TARGETS = ("compute_90",)
 INTRINSICS = {"immintrin.h", "arm_neon.h"}
@@ -59,7 +59,7 @@ def name_of(header: Path) -> str:
 
 
 def text() -> Iterator[Outcome]:
-    """Check that #if and host headers are only in lane.hpp, and that CUDA never sees the latter."""
+    """Check that #if and host headers are only in lane.hpp, and that CUDA sees no host headers."""
     for header in HEADERS:
         wrong = []
         conditions: list[str] = []
@@ -113,8 +113,9 @@ def compiled(command: list[str], headers: tuple[Path, ...]) -> str:
 def alone() -> Iterator[Outcome]:
     """Check that each header includes what it uses.
 
-    Names depend on neither compiler nor instruction set, because only lane.hpp has #if: one of each
-    shows a missing header, and `together` shows everything else.
+    Because only lane.hpp has #if, the names that a header uses depend on neither compiler nor
+    instruction set: one compiler and one instruction set show a missing #include. `together` checks
+    everything else.
     """
     first = next(iter(instruction_sets().values()))
     command = [*shlex.split(os.environ.get("CXX", "g++")), *first]

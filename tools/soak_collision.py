@@ -1,12 +1,13 @@
-"""Random motions of guarded control loops: no pair may come closer than the clearance, at any time.
+"""Random motions of control loops among obstacles: no pair may come closer than the clearance.
 
     PYTHONPATH=tests/support python tools/soak_collision.py [--steps 1e7] [--seed 0] [--coal 10]
 
 Robots, shapes, obstacles, clearances, limits, modes, steps, time steps and commands that jump are
-drawn at random. Each step is judged at 8 places within it by the kernel's distances of all pairs;
-where it is closest, every `--coal`-th step is judged again by coal, an independent library: the
-three closest pairs at 33 places around there. Joint limits are checked as in soak_servo.py. If a
-check fails, the seed that repeats the motion is printed and the exit status is 1.
+drawn at random. Each step is judged at 8 places within it by the kernel's distances of all pairs.
+Every `--coal`-th step is judged again by coal, an independent library: the three closest pairs, at
+33 places around the one of the 8 places where the robot is closest. Joint limits are checked as in
+soak_servo.py. If a check fails, the seed that repeats the motion is printed and the exit status is
+1.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def motion(seed: int, every: int) -> tuple[Counter[str], str]:
     about = f"seed {seed}: {scene.robot.name}, {mode}, {step}, dt {dt:.2g}, clearance {clearance:g}"
     q = np.clip(q, limits.lower, limits.upper)
     if scene.model.min_distance(q)[0] < clearance:
-        return Counter(), about  # the limits moved the start
+        return Counter(), about  # the start, moved into the limits, is too close to an obstacle
     judge = Judge(scene)
     start, end = np.empty((STEPS, len(q))), np.empty((STEPS, len(q)))
     speed, told = np.empty((STEPS, len(q))), np.zeros(STEPS, int)

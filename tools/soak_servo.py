@@ -117,7 +117,7 @@ def commands(rng: np.random.Generator, servo: sp.Servo, count: int) -> tuple[Any
 
 
 class RandomRows:
-    """A constraint with other rows in each step, met and unmet, some of them degenerate."""
+    """A constraint with new random rows in each step: some hold at rest, some are degenerate."""
 
     def __init__(self, seed: int) -> None:
         """Prepare the rows of one motion."""

@@ -2,9 +2,10 @@
 
     PYTHONPATH=bench python -m singularities [--alone | --update BEGINNING]
 
---alone omits the other libraries, the robots from files and the disturbed commands. It writes no
-files, because the rows of other libraries would be lost. --update replaces the rows of the methods
-whose names start with BEGINNING in all tables; the figures remain those of the last complete run.
+--alone omits the other libraries, the robots from files and the disturbed commands. With it, no
+files are written, because the rows of other libraries would be lost. --update replaces the rows of
+the methods whose names start with BEGINNING in all tables; the figures remain those of the last
+complete run.
 """
 
 from __future__ import annotations
@@ -48,11 +49,12 @@ STORY = {
     "wrist": "A line past a straight wrist, which it misses by "
     f"{MISS['wrist'][0]:g} rad. For iiwa14 and Panda the shoulder is straight as well.",
     "elbow": f"Out until {1e3 * SHORT:g} mm before the arm is stretched, and back.",
-    "shoulder": "A line past the wrist's place above the shoulder (six joints), or past a straight "
-    f"shoulder with the elbow sideways (seven), missed by {1e3 * MISS['shoulder'][1]:g} mm.",
-    "boundary": f"Out, along the edge of the reach, {1e3 * SHORT:g} mm inside it, and back in.",
-    "start": "At rest, stretched out, exactly singular; then inwards and sideways.",
-    "reach": f"Out to {BEYOND:.0%} of the reach beyond it, and back.",
+    "shoulder": f"A line that passes, at a distance of {1e3 * MISS['shoulder'][1]:g} mm, the pose "
+    "with the wrist above the shoulder (six joints) or with a straight shoulder and the elbow "
+    "sideways (seven joints).",
+    "boundary": f"Outward, along the edge of the reach, {1e3 * SHORT:g} mm inside it, and back.",
+    "start": "From rest in an exactly singular, stretched configuration, inwards and sideways.",
+    "reach": f"Out of the reach, to a distance of {BEYOND:.0%} of the reach beyond it, and back.",
 }
 FORMS = ("", ", tuned")  # suffixes of the names of the other libraries
 # The methods that are run on robots from files, and with disturbed commands.
@@ -204,7 +206,7 @@ def robots_from_files() -> list[str]:
     missing = [name for name in MORE if name not in more_arms()]
     lines = ["## Robots from files", ""]
     if missing:
-        lines += [f"Not there: {', '.join(missing)}.", ""]
+        lines += [f"Left out, because their files are missing: {', '.join(missing)}.", ""]
     if not places:
         return lines
     found = dict(zip(places, over(through_more, places), strict=True))

@@ -1,8 +1,8 @@
 """The arms of the benchmark, and the postures that their passages lead through.
 
 Four are built in and have all passages. Four more are read, unchanged, from files in other
-projects' wheels, which `make test-robots` fetches. They include fingers, wheels, heads and a second
-arm, whose joints move no target, and have only the passages of a stretched arm.
+projects' wheels, which `make test-robots` fetches. These have only the passages of a stretched arm.
+They include fingers, wheels, heads and a second arm, whose joints do not move the end effector.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def more_arms() -> dict[str, Arm]:
 
 
 # The angles of a stretched arm, the joints that Newton's method may move, the reach [m], the number
-# of rows, and the joint in whose plane the arm moves sideways. The lift of the Fetch cannot move
-# along a horizontal arm.
+# of rows, and the joint in whose plane the arm moves sideways. The arm of the Fetch is horizontal,
+# so that its lift cannot move the hand along the arm.
 STRETCHED: dict[str, tuple[dict[str, float], tuple[str, ...], float, int, str]] = {
     "xarm6": (
         {"joint1": 0.3, "joint2": 0.2, "joint3": -2.735, "joint4": 0.2, "joint5": 1.0},

@@ -47,7 +47,8 @@ CONDITIONS = (
     ),
     Condition(
         "late",
-        "the same, and joint angles measured with noise of 0.01 mrad, two steps (8 ms) late",
+        "commands as in 'noisy', and joint angles measured with noise of 0.01 mrad, 8 ms (two "
+        "steps) late",
         pose=(2e-4, 5e-4),
         twist=(2e-3, 5e-3),
         angle=1e-5,

@@ -234,29 +234,33 @@ METHODS = (
     Method(
         "Servo",
         default,
-        "as it comes, with the default step and limits",
+        "the default step and gain, with speed and acceleration limits",
         position=at_positions,
     ),
     Method(
-        "Servo, bounded", bounded, "likewise, the norm of all speeds within the slowest joint's"
+        "Servo, bounded",
+        bounded,
+        "the default step, with the norm of all speeds bounded by the smallest speed limit",
     ),
-    Method("Servo, gentle", gentle, f"as it comes, with accelerations up to {GENTLE:g} rad/s²"),
+    Method(
+        "Servo, gentle", gentle, f"the default step, with accelerations up to {GENTLE:g} rad/s²"
+    ),
     Method(
         "Servo, scale",
         scaled,
-        "as it comes, with limits that slow down all joints alike",
+        "the default step, with limits that slow down all joints by one factor",
         position=partial(at_positions, mode="scale"),
     ),
     Method(
         "simulate, path",
         scaled,
-        'the whole path known, mode "path": the tool stays on it, and rests where it ends',
+        'the whole path is known; in mode "path", the tool stays on it and rests at its end',
         whole=on_path,
     ),
     Method(
         "Servo, avoiding",
         avoiding,
-        "as it comes, with self-motion to higher manipulability",
+        "damping by Curvature, and self-motion to higher manipulability",
         robots=SEVEN,
     ),
     *(
@@ -264,18 +268,41 @@ METHODS = (
         for rule in sp.damping.RULES
     ),
     Method("WeightedDLS", weighted, "Curvature, with joints weighted by their limits of speed"),
-    Method("SphericalWrist", wristed, "arm and wrist apart", robots=("puma560", "iiwa14")),
-    Method("NumericalFilter", filtered, "with the gain that asks what the motion needs"),
-    Method("NumericalFilter, printed", partial(filtered, printed=True), "with the paper's gain"),
+    Method(
+        "SphericalWrist",
+        wristed,
+        "the first three joints and the wrist are solved separately",
+        robots=("puma560", "iiwa14"),
+    ),
+    Method(
+        "NumericalFilter",
+        filtered,
+        "the default gain α of the filter, which depends on the commanded direction",
+    ),
+    Method(
+        "NumericalFilter, printed",
+        partial(filtered, printed=True),
+        "the filter with the gain α of the paper",
+    ),
     Method(
         "SDLS", partial(stepped, sp.steps.SDLS(SELECTIVE)), "selective damping, as in the paper"
     ),
     Method(
-        "SDLS, soft", partial(stepped, sp.steps.SDLS(SELECTIVE, soft=True)), "as in its program"
+        "SDLS, soft",
+        partial(stepped, sp.steps.SDLS(SELECTIVE, soft=True)),
+        "selective damping, as in the program of its authors",
     ),
-    Method("TruncatedSVD", partial(stepped, sp.steps.TruncatedSVD()), "of the σ above σ₁/100"),
-    Method("Pseudoinverse", partial(stepped, sp.steps.Pseudoinverse()), "inside limits"),
-    Method("Transpose", partial(stepped, sp.steps.Transpose()), "inside limits"),
+    Method(
+        "TruncatedSVD",
+        partial(stepped, sp.steps.TruncatedSVD()),
+        "the pseudoinverse of the singular values above σ₁/100",
+    ),
+    Method(
+        "Pseudoinverse",
+        partial(stepped, sp.steps.Pseudoinverse()),
+        "with position and speed limits",
+    ),
+    Method("Transpose", partial(stepped, sp.steps.Transpose()), "with position and speed limits"),
     Method("plain pinv", plain, "np.linalg.pinv(J) @ e, no limits", ours=False),
     Method(
         "plain pinv, clipped", partial(plain, clip=True), "each speed cut to its limit", ours=False

@@ -6,7 +6,7 @@ Newton's method from a posture in `arms.py`. T_s is the pose at q_s. There are s
     wrist, shoulder   a straight line past T_s at a distance of `MISS` along u
     elbow             out along u to `SHORT` before the end of the reach, and back
     boundary          out, along the boundary, `SHORT` inside it, and back
-    start             from rest at q_s itself, stretched out, inwards and sideways at once
+    start       from rest at q_s itself, stretched out, along a line at 45° inwards and sideways
     reach             out along u until `BEYOND` (a fraction of the reach) out of reach, and back
 
 The lines that narrowly miss a singularity are the hardest: joints must turn by 180° while the

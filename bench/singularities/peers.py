@@ -52,7 +52,7 @@ class Settings(NamedTuple):
 
     gain: float = 1.0  # gain of the FrameTask: fraction of the error corrected per step
     lm_damping: float = 1.0  # Levenberg-Marquardt damping of the FrameTask
-    damping: float = 1e-12  # Tikhonov regularization of the program
+    damping: float = 1e-12  # Tikhonov regularization of the quadratic program
     posture: float = 1e-3  # cost of the PostureTask
     acceleration: float | Array = 0.0  # acceleration limits [rad/s²], 0 for none
 
@@ -256,7 +256,7 @@ PEERS: dict[str, tuple[Callable[[Arm, float], Move], tuple[str, ...], str]] = {
     "Pink, same law": (
         partial(pink_method, same=True),
         ("pin-pink",),
-        "a task whose velocity is what a Servo is asked",
+        "a task with the velocity that is commanded to a Servo",
     ),
     "mink": (
         partial(mink_method, same=False),
@@ -266,7 +266,7 @@ PEERS: dict[str, tuple[Callable[[Arm, float], Move], tuple[str, ...], str]] = {
     "mink, same law": (
         partial(mink_method, same=True),
         ("mink",),
-        "a task whose velocity is what a Servo is asked",
+        "a task with the velocity that is commanded to a Servo",
     ),
     "Robotics Toolbox": (
         toolbox_method,

@@ -75,9 +75,10 @@ def notes(robots: list[str]) -> list[str]:
             limit = f", acceleration {shown.acceleration:g}" if shown.acceleration else ""
             words.append(f"{robot} gain {shown.gain:g}, damping {shown.damping:g}{limit}")
         lines.append(
-            f"- {name}, tuned: the tasks of the example with the best of {len(tried(name))} "
-            f"settings for each robot, by the mean error of those below {SMOOTH:g} rad/s², else "
-            f"the smoothest: {'; '.join(words)}."
+            f"- {name}, tuned: the tasks of the example, with the best of {len(tried(name))} "
+            f"settings for each robot: of those that keep accelerations below {SMOOTH:g} rad/s², "
+            "the one with the smallest mean error; if none does, the smoothest: "
+            f"{'; '.join(words)}."
         )
     return lines
 

@@ -19,12 +19,12 @@ def displacement(x: torch.Tensor) -> torch.Tensor:
 
 
 def measured(q: torch.Tensor, zeros: torch.Tensor, tool: torch.Tensor) -> torch.Tensor:
-    """Return the poses of a tool on a robot whose joints read zero elsewhere."""
+    """Return the poses of a tool on a robot whose joint angles are the readings q plus `zeros`."""
     return sp.torch.fk(robot, q + zeros) @ displacement(tool)
 
 
-# What the robot reads, and what a camera sees; the zero of the first joint and that of the last one
-# cannot be told from the pose of the base and of the tool: they are left out.
+# The angles that the robot reads, and the poses that a camera sees. The zeros of the first and
+# the last joint cannot be distinguished from the poses of base and tool: they are not calibrated.
 share = torch.rand(100, robot.nq, **double)
 lower, upper = torch.tensor(robot.lower), torch.tensor(robot.upper)
 q = lower + share * (upper - lower)

@@ -1,7 +1,8 @@
 """Train a small network through inverse kinematics: it learns where to hold a tool.
 
-The network sees a point and chooses the pose of the flange; the loss is known only at the joints:
-the tip of a stick must touch the point while the joints stay near the middle of their ranges.
+The network sees a point and chooses the pose of the flange. The loss is a function of the joint
+angles: the tip of a stick must touch the point while the joints stay near the middle of their
+ranges.
 """
 
 import torch

@@ -161,9 +161,9 @@ def follow(shape: Shape, step: Step) -> Followed:
 
 
 def moved(robot: supple.Robot, path: Array, step: Step) -> Array:
-    """Return the joint angles of `plan_path` before and after each update (updates + 1, n) [rad].
+    """Return the joint angles of `follow` before and after each update (updates + 1, n) [rad].
 
-    The loop is faster than that of `plan_path`, but `step` must not have a memory.
+    The loop is faster than `supple.simulate`, but `step` must not have a memory.
     """
     hands = [supple.PositionTask(tip) for tip in robot.tips]
     servo = supple.Servo(

@@ -237,7 +237,7 @@ def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
             "farthest along it. By the sum of distances alone, it would not be poor",
         ),
         Claim(
-            "it is not recommended unless joint angles are severely clamped",
+            "the pseudoinverse is not recommended unless joint angles are severely clamped",
             f"without the clamp its total error is {'more' if wild else 'less'} than 3 times that "
             "with angles clamped to 5°",
             wild,
@@ -308,7 +308,8 @@ def _of_windows(shape: Shape, shaken: Array) -> Claim:
     """
     share = float((shaken > OFTEN).mean())
     return Claim(
-        f"the same in most of {len(shaken)} windows of {shape.steps[1]} updates of the same motion",
+        f"DLS oscillates where its error is least, in most of {len(shaken)} windows of "
+        f"{shape.steps[1]} updates of the same motion",
         f"in {share:.0%} of them more than {OFTEN:.0%} of the moves reverse where the error is "
         f"least, {np.median(shaken):.0%} in the median",
         share > 0.5,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ENOUGH = 1e-3  # mean distance from the targets at which a search ends [m]
 MOST = 100  # largest number of iterations
 DAMPING = 0.1  # λ of DLS [m]
-MANY = 0.8  # share of the targets that a method for such problems must reach
+MANY = 0.8  # smallest fraction of reached targets of a method of inverse kinematics
 
 
 @dataclass(eq=False)
@@ -223,8 +223,8 @@ def other_methods(progress: Progress, *, targets: int, seed: int) -> Outcome:
     )
     claims = (
         Claim(
-            "cyclic coordinate descent, quasi-Newton and conjugate gradients are methods for such "
-            "problems",
+            "cyclic coordinate descent, quasi-Newton and conjugate gradients are methods of "
+            "inverse kinematics",
             f"of {targets} reachable targets of the iiwa they reach "
             + ", ".join(f"{quantities[f'arm.{key}_solved']:.0%}" for key in OTHERS)
             + ", of the Y with its two end effectors "
@@ -234,7 +234,7 @@ def other_methods(progress: Progress, *, targets: int, seed: int) -> Outcome:
             "slow where joints move several end effectors",
         ),
         Claim(
-            "beside them, damped least squares takes the fewest evaluations of kinematics",
+            "damped least squares takes fewer evaluations of kinematics than these methods",
             f"in the median, iiwa and Y: {told}",
             all(
                 quantities[f"{f}.dls_evaluations"] < quantities[f"{f}.{key}_evaluations"]
@@ -246,7 +246,7 @@ def other_methods(progress: Progress, *, targets: int, seed: int) -> Outcome:
             own=True,
         ),
         Claim(
-            "they do not oscillate where the target is out of reach",
+            "these methods do not oscillate where the target is out of reach",
             f"iterations that increase the distance: {_listed(shakes, 'd')}; after 60 they are "
             f"{_listed({k: 1e3 * x for k, x in far.items()}, '.1f')} mm farther than the nearest "
             "place",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 REACH = 2.0  # of three links of 1, 0.5 and 0.5 m [m]
 DISTANCES = (0.7, 0.9, 0.99, 0.999, 1.001, 1.01, 1.1)  # of a target, in reaches
 BARELY, BEYOND, WITHIN = (DISTANCES.index(x) for x in (0.999, 1.001, 0.7))
-SIMILAR = 0.05  # largest difference of two shares of reversed updates that are similar
+SIMILAR = 0.05  # largest difference of two fractions of reversed updates that count as similar
 LAMBDA = 0.1  # [m]
 FOLDED = np.radians([5.0, -175.0, 175.0])  # three links, nearly singular
 REST = np.radians([40.0, -120.0, 100.0])  # three links, bent

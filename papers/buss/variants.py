@@ -137,7 +137,7 @@ def alternate(progress: Progress, *, updates: int) -> Outcome:
             + " (the motions are chaotic: shares differ by up to 0.04 between machines)",
         ),
         Claim(
-            "it does so for any of the methods",
+            "the alternate Jacobian reduces oscillation for each of the methods",
             f"for {len(better)} of {len(back)}",
             len(better) == len(back),
             "a lightly damped or undamped inverse of the alternate Jacobian, which is not that of "
@@ -145,8 +145,8 @@ def alternate(progress: Progress, *, updates: int) -> Outcome:
             own=True,
         ),
         Claim(
-            "in some configurations it can lead to jerky behavior, where links are folded back on "
-            "a close target",
+            "in some configurations the alternate Jacobian can lead to jerky behavior, where links "
+            "are folded back on a close target",
             "largest second difference of a joint angle, usual → alternate: "
             + ", ".join(f"{NAMES[n]} {a:.3f} → {b:.3f} rad" for n, (a, b) in jerk.items()),
             any(b > 1.5 * a for a, b in jerk.values()),
@@ -242,7 +242,7 @@ def single(progress: Progress, *, updates: int, damping: float) -> Outcome:
             "twice as close and calm. The paper names neither the system nor a measure",
         ),
         Claim(
-            "it performs poorly with several",
+            "the transpose performs poorly with several end effectors",
             f"the mean distance is {float(two.distance.mean()) / usual:.0f} moves of a target on "
             f"the Y, where {two.oscillation:.0%} of the moves reverse; with a single end effector "
             f"it is {mean['transpose'] / move:.1f} moves",

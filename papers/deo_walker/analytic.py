@@ -147,7 +147,7 @@ def closed_forms(progress: Progress, *, samples: int) -> Outcome:
             "unit vectors, and the middle one is orthogonal to both others",
         ),
         Claim(
-            "and hence the damped least-squares solution",
+            "for these manipulators, so has the damped least-squares solution",
             f"that of two links differs by at most {of_step:.0e}",
             of_step < 1e-10,
             "the inverse of JJᵀ + λ²I with two rows is a formula",

@@ -102,13 +102,13 @@ def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
             "X is the direction of the least singular value",
         ),
         Claim(
-            "rules that look at J alone damp both, although it is unnecessary in the latter case",
+            "rules that look at J alone damp both velocities, although this is unnecessary along Y",
             f"errors along Y: {told(BLIND)}",
             bool(least > 1e-3),
             "J is the same in both cases, and so is λ",
         ),
         Claim(
-            "the filter and the optimal factor avoid that",
+            "the filter and the optimal factor do not damp the harmless velocity",
             f"errors along Y: {told(('filter', 'optimal'))}",
             max(errors["filter"][y], errors["optimal"][y]) < 1e-5,
             "the filter adds damping only along û, the optimal factor none while the pseudoinverse "
@@ -269,8 +269,8 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
             "β/λ in the null space of J",
         ),
         Claim(
-            "shifting the axis by T = 0.0001 makes it finite at zero (28), and keeps it monotone "
-            "(Fig. 3)",
+            "shifting the axis by T = 0.0001 makes the norm finite at zero (28), and keeps it "
+            "monotone (Fig. 3)",
             f"{totals[0]:.0f} rad/s at α = λ − T = 0, then falling to {totals[-1]:.2f}",
             bool(np.isfinite(totals[0]) and (np.diff(totals) < 0).all()),
             "the pole is at α = −T; the root for any Δ below that value is not moved",

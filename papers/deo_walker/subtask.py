@@ -183,7 +183,7 @@ def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: flo
             "printed factor of ∇h it is too weak there, and the elbow comes down",
         ),
         Claim(
-            "so it avoids an obstacle below the lower left corner",
+            "with the elbow up, the arm avoids an obstacle below the lower left corner",
             f"the links pass the disc at {1e3 * free:.0f} mm or more on each side; on the last one "
             f"the arm without the subtask overlaps it by {-1e3 * beside:.0f} mm",
             bool(free > 0 > beside),

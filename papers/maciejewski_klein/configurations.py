@@ -112,7 +112,7 @@ def singular_configurations(progress: Progress, *, samples: int) -> Outcome:
             "center rests",
         ),
         Claim(
-            "it is present throughout the workspace",
+            "the wrist singularity is present throughout the workspace",
             f"σ6 ≤ {everywhere:.0e} over {samples} configurations with q5 = 0",
             everywhere < 1e-12,
             "it does not depend on the joints that position the wrist",

@@ -189,7 +189,7 @@ def trajectory_c_modified(
             "while û turns",
         ),
         Claim(
-            "as they separate, û rapidly turns to the new least singular vector",
+            "as the two values separate, û rapidly turns to the new least singular vector",
             f"alignment falls to {found['min_alignment']:.2f} and is above {GOOD} after "
             f"{found['recovery_steps']:.0f} intervals; undamped never below "
             f"{ours['min_alignment']:.3f}",
@@ -198,7 +198,7 @@ def trajectory_c_modified(
             f"they separate slowly, û takes more than {FAST} intervals",
         ),
         Claim(
-            "even in the worst case this is a robust estimate of σ6",
+            "even in the worst case σ̂ is a robust estimate of σ6",
             f"off by {found['max_error']:.4f} at most, where λ = {1 / (2 * max_gain):g}; undamped "
             f"by {ours['max_error']:.1e}, aligned to at least {ours['min_alignment']:.3f}",
             True if is_robust(found, max_gain) else None,

@@ -31,7 +31,10 @@ COMMON: Statements = {
         "a nominal error of 15 % with a constant factor",
         statements.nominal,
     ),
-    "constant_throughout": ("this error occurs throughout", statements.throughout),
+    "constant_throughout": (
+        "an error with a constant factor occurs throughout",
+        statements.throughout,
+    ),
     "filtered_near_zero": ("filtering: near zero away from singularities", statements.near_zero),
     "notched_peak": ("a notched peak at the singularity", statements.notched),
     "filtering_is_better": ("filtering tracks better than a variable factor", statements.better),
@@ -41,7 +44,7 @@ OF_B = {name: COMMON[name] for name in COMMON if not name.startswith("constant_"
     "constant_is_present": ("an error throughout with a constant factor", statements.present),
     "peak_at_the_end": ("a single peak near the end, from the wrist", statements.ends_at_wrist),
     "switches": ("u6 turns rapidly from the shoulder's to the wrist's", statements.switches),
-    "twins_above": ("there, the two least σ are above the threshold", statements.twins_above),
+    "twins_above": ("both σ5 and σ6 are above the threshold when u6 turns", statements.twins_above),
 }
 OF_C = COMMON | {
     "dips_in_the_middle": ("σ4 to σ6 dip in the middle", statements.dips_in_the_middle),

@@ -71,7 +71,7 @@ def _common(runs: Runs, *, number: bool = True) -> tuple[Claim, ...]:
             "λ²/(σ² + λ²) for each direction; 15 % depends on the path and on λ",
         ),
         Claim(
-            "this error occurs throughout (nowhere more than 5 points below)",
+            "the error with a constant factor occurs throughout (nowhere more than 5 points below)",
             f"at least {percent(constant.min())}, at interval {constant.argmin()}",
             _open(statements.throughout(runs)),
             "a constant factor damps every direction, the least where ẋ lies along large σ",
@@ -95,7 +95,7 @@ def _common(runs: Runs, *, number: bool = True) -> tuple[Claim, ...]:
             "is not commanded",
         ),
         Claim(
-            "the same (component-aware gain)",
+            "filtering: the error is near zero away from singularities (component-aware gain)",
             f"{percent(away['filtered'])} over {where}",
             statements.near_zero(runs, "filtered"),
             "nothing is damped while the commanded velocity satisfies the bound",
@@ -276,7 +276,7 @@ def trajectory_b(
             "two are nearly equal",
         ),
         Claim(
-            "there the twin smallest singular values are above the threshold of damping",
+            "where u6 turns, the twin smallest singular values are above the threshold of damping",
             f"σ5, σ6 = {twins[0]:.3f}, {twins[1]:.3f}; the threshold is 1/θ̇max = {1 / max_gain:g}",
             _open(statements.twins_above(runs)),
             "shoulder and wrist are far enough apart on this line that σ6 recovers between them",
@@ -367,7 +367,8 @@ def trajectory_c(
             "even there σ4 is 0.037, the axis of joint 4 being 2.6° off that of joint 1",
         ),
         Claim(
-            "the smallest belongs to the wrist, the next to the elbow, the third to the shoulder",
+            "the smallest singular value belongs to the wrist, the next to the elbow, the third to "
+            "the shoulder",
             "in the 100 intervals nearest to the triple singularity joints 4 and 6 make up most of "
             f"v6 in {kinds[0]:.0%}, joints 2, 3 and 5 most of v5 in {kinds[1]:.0%}, joint 1 most "
             f"of v4 in {kinds[2]:.0%}",
@@ -376,7 +377,7 @@ def trajectory_c(
             "with the arm stretched 2, 3 and 5, and with the wrist over the shoulder 1",
         ),
         Claim(
-            "the fourth largest is still small compared with the two largest",
+            "the fourth largest singular value is still small compared with the two largest",
             f"σ4 ≤ {sigma[:, 3].max():.2f}, σ2 ≥ {sigma[:, 1].min():.2f}",
             _open(statements.fourth_is_small(runs)),
             "linear and angular velocities of joints 2, 3 and 5 are coupled",

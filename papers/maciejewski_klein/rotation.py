@@ -18,7 +18,7 @@ from supple.steps import NumericalFilter, Pseudoinverse, TruncatedSVD
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GAPS = np.logspace(-4, 0, 33)  # (σ5 − σ6)/‖δJ‖ ranges over these multiples of 10
+GAPS = np.logspace(-4, 0, 33)  # (σ5 − σ6)/‖δJ‖ is 10 times each of these
 CHANGE = 1e-3  # ‖δJ‖
 WELL = 0.05  # largest relative error of a command that is followed well
 ALPHAS = np.logspace(-4, 2, 49)
@@ -40,7 +40,7 @@ def turned(J: Array, dJ: Array, size: int) -> Array:
 
 
 def bound(J: Array, dJ: Array, size: int) -> Array:
-    """Return Wedin's bound (K,) on the sine of that angle: √2 ‖δJ‖ over the gap to the others."""
+    """Return Wedin's bound (K,) on the sine of `turned`: √2 ‖δJ‖ over the gap to the other σ."""
     before, after = (np.linalg.svd(x, compute_uv=False) for x in (J, J + dJ))
     gap = np.minimum(before[:, 5 - size], after[:, 5 - size])
     gap = gap - np.maximum(before[:, 6 - size], after[:, 6 - size])
@@ -51,7 +51,7 @@ def bound(J: Array, dJ: Array, size: int) -> Array:
 def followed_well(max_gain: float, samples: int) -> dict[str, float]:
     """Return, by method, the share of random configurations of the PUMA and random translations of
     the tool that are followed with an error of at most `WELL` within ‖θ̇‖ ≤ θ̇max ‖ẋ‖; `possible`
-    is the share that any method could follow so.
+    is the share that the best possible method would follow.
     """
     rng = np.random.default_rng(12)
     q = PUMA.random(samples, seed=rng)
@@ -175,7 +175,7 @@ def rotation(progress: Progress, *, max_gain: float, samples: int) -> Outcome:
             "damping that depends on σ_min acts near singularities alone, the filter along û alone",
         ),
         Claim(
-            "the same (component-aware gain)",
+            "larger effective workspaces (component-aware gain)",
             f"{shares['filtered']:.0%}",
             shares["filtered"] >= shares["filtered_as_printed"],
             "α follows the share of ẋ along û",

@@ -109,7 +109,7 @@ def counts(progress: Progress) -> Outcome:
             "a right-angle twist leaves one ±1 in each frame change of a vector",
         ),
         Claim(
-            "compares favorably with Orin & Shrader's 30n - 25 and 15n - 25",
+            "the recursion compares favorably with Orin & Shrader's 30n - 25 and 15n - 25",
             "fewer multiplications at every n, more additions up to n = 7; supple's kernel, the "
             f"tool's pose included, takes more for n = 6: {kernel[6][0]} and {kernel[6][1]}",
             all(with_ones[n] < 30 * n - 25 for n in JOINTS)
@@ -176,7 +176,7 @@ def _all(tally: Tally) -> int:
 
 def conversions(rng: np.random.Generator) -> tuple[Tally, Tally, Tally]:
     """Count the conversion of a vector by rotations about z and x, and the conversion of v and ω of
-    a column by the matrix of both: in general, and with the zeros of the link's own frame.
+    a column by the product of such matrices: in general, and with the zeros of the link's frame.
     """
     one, general, special = Tally(), Tally(), Tally()
     (a, b), (c, d) = ((np.cos(x), np.sin(x)) for x in rng.uniform(0.2, 1.2, 2))

@@ -61,7 +61,7 @@ def wrist(progress: Progress, *, samples: int) -> Outcome:
 
     claims = (
         Claim(
-            "the two give approximately the same answer as long as α ≥ 0.1",
+            "the solution in two parts is approximately that of the whole as long as α ≥ 0.1",
             f"median differences: {told(ALPHAS[2:])}",
             all(median[n, a] < NEAR for n in ARMS for a in ALPHAS if a >= 0.1),
             "the wrist does not compensate for the error of the damped arm. With more damping they "

@@ -126,7 +126,7 @@ def rank(progress: Progress, *, alpha: float, samples: int) -> Outcome:
     claims = (
         Claim(
             "with a dependent row removed, the resultant velocity may turn by 180° depending on "
-            "which one",
+            "which row",
             f"two stretched links: by {worst:.1f}° for {float((apart > 179.9).mean()):.0%} of all "
             "directions asked; with straight wrists by more than 90° in "
             f"{both(share, '.0%')} of the cases",

@@ -7,7 +7,7 @@ The main names are here. More are in the modules `supple.damping` (damping rules
 `supple.poses` (conversions and interpolation) and `supple.errors`.
 """
 
-TYPE_CHECKING = False  # type checkers know this name; importing typing takes longer than all else
+TYPE_CHECKING = False  # type checkers treat this name as true; importing typing would be slow
 if TYPE_CHECKING:
     from supple import (
         collision,

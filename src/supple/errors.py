@@ -42,7 +42,7 @@ EXTRAS = {
     "jax": ("jax>=0.4.35",),
 }
 _MAX_COMPARED = 1000  # maximum number of names compared with an unknown one: comparing is slow
-_MIN_WORD = 3  # length from which a word inside a name makes it similar [characters]
+_MIN_WORD = 3  # shortest given word for which names that contain it are similar [characters]
 
 
 class SuppleError(Exception):
@@ -188,7 +188,7 @@ def _similar(given: str, names: list[str]) -> list[str]:
     by_lower = {name.lower(): name for name in reversed(short)}
     word = given[:_MAX_CHARACTERS].lower()
     close = get_close_matches(word, by_lower, n=3)
-    if len(word) >= _MIN_WORD:  # shorter names first: the given word is most of them
+    if len(word) >= _MIN_WORD:  # shorter names first: they have fewer other characters
         longer = sorted(
             (name for name in by_lower if word in name), key=lambda name: (len(name), name)
         )

@@ -76,7 +76,7 @@ def _expanded(name: str, given: Array, lead: tuple[int, ...], tail: tuple[int, .
 
 @cache
 def _has_foreign_functions() -> bool:
-    """Return whether XLA has taken the kernel's functions, which are made for some of its versions.
+    """Register the kernel's functions with XLA; return whether this version of XLA accepts them.
 
     JAX has had `jax.ffi` since 0.5.0.
     """
@@ -98,15 +98,16 @@ def _call(
     *arrays: Array,
     **more: Any,
 ) -> Any:
-    """Call a foreign function on arrays (..., k), whose results have the given shapes.
+    """Call a foreign function on arrays (..., k) and return its results.
 
     Args:
         name: The name of the foreign function.
-        number: The number of the object that it needs; None if it is not available for the call.
+        number: The number of the object that the function needs; None if there is no foreign
+            function for this call.
         run: The same function of NumPy arrays.
         shapes: Shapes and types of the results.
         arrays: The arrays.
-        more: Its further attributes.
+        more: Further attributes of the foreign function.
     """
 
     def foreign(*given: Array) -> Any:

@@ -120,7 +120,7 @@ def pose(
 
 
 def _vectors(position: ArrayLike) -> Matrix:
-    """Return positions (..., 3); the error for a matrix (4, 4) names the right function."""
+    """Return positions (..., 3); the error for a pose (4, 4) refers to `orthonormalize`."""
     array = real_numbers(position, "position must be finite real numbers of shape (..., 3)")
     if array.shape[-2:] == (4, 4):
         raise InputError(

@@ -143,9 +143,9 @@ def solve(
 
         T̄ -> x̄ = (J Jᵀ + λ²I)⁻¹ J q̄_F         q̄0 = q̄_F - Jᵀ x̄
 
-    is the derivative of the solution that is nearest to the last one: joints at a limit stay there,
-    and a redundant arm moves as little as possible. For redundant arms it is the derivative of
-    `solve` as q0 tends to q; its image J dq is always exact. The gradient with respect to T is
+    is the derivative of the solution that stays nearest to q as T changes: joints at a limit stay
+    there, and a redundant arm moves as little as possible. For redundant arms it is the derivative
+    of `solve` as q0 tends to q; its image J dq is always exact. The gradient with respect to T is
     tangent to the rotations: it gives the right result for any parametrization of T.
 
     A target that is not met has a zero gradient. Near a singularity the gradient is damped: it is

@@ -25,7 +25,7 @@ def test_points_of_a_map_are_colored_by_value() -> None:
 
 
 def test_points_in_front_of_the_robot_are_not_shown_at_first() -> None:
-    """No point of the first part is nearer to the camera than the base of the robot."""
+    """No point of the part "behind the robot" is nearer to the camera than the robot's base."""
     random = np.random.default_rng(0)
     points = random.uniform(-0.8, 0.8, (2000, 3))
     robot = sp.load("ur5e").with_base(sp.pose([0.1, 0.2, 0.0]))

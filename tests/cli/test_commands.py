@@ -1,4 +1,4 @@
-"""The commands as a user meets them: numbers of the library, exit codes, whole files or none."""
+"""The commands as a user meets them: results, exit codes, files that are written completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line speaks of its own options, which are the same for all commands."""
+"""Messages of commands name command-line options; all commands name their options alike."""
 
 from __future__ import annotations
 
@@ -85,5 +85,5 @@ def test_a_renamed_command_is_named_by_the_error(old: str, new: str) -> None:
     assert f"It is called {new}" in CliRunner().invoke(cli, [old, "panda"]).output
 
 
-def test_a_servo_on_the_command_line_is_simulate() -> None:
+def test_the_error_about_the_command_servo_names_simulate() -> None:
     assert "simulate" in CliRunner().invoke(cli, ["servo", "panda"]).output

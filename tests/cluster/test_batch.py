@@ -210,7 +210,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_wrong_columns_are_named_before_anything_is_written(mistake: str, tmp_path: Path) -> None:
+def test_errors_name_wrong_columns_before_anything_is_written(mistake: str, tmp_path: Path) -> None:
     columns, says = MISTAKES[mistake]
     file = write(tmp_path / "t.parquet", columns)
     with pytest.raises(InputError, match=says):

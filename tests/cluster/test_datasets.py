@@ -128,7 +128,7 @@ def test_branches_are_all_solutions_of_a_pose(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_sample_depends_on_its_index_alone(
+def test_a_sample_depends_only_on_its_index_and_the_seed(
     scheme: Any, tables: dict[str, Any], tmp_path: Path
 ) -> None:
     """A sample depends on its index and the seed, not on parts or the number of samples."""
@@ -216,7 +216,7 @@ def test_each_sample_is_read_once(data: Path, split: Any, seed: int | None) -> N
     np.testing.assert_array_equal(pose[:, 3], table["qw"].to_numpy()[read])
 
 
-def test_readers_share_the_samples_and_epochs_differ(data: Path) -> None:
+def test_readers_divide_the_samples_and_epochs_differ_in_order(data: Path) -> None:
     shards = [
         [batch["sample"] for batch in Samples(data, 64, seed=0, shard=(k, 3))] for k in range(3)
     ]

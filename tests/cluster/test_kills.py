@@ -145,7 +145,7 @@ print(json.dumps([done.exit_code, done.stderr, left, again.exit_code, files]))
     or subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode != 0,
     reason="needs a mount namespace for a small disk",
 )
-def test_a_full_disk_is_reported_and_continued(
+def test_a_job_that_fills_its_disk_reports_it_and_can_be_continued(
     tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
     """If the disk is too small, the command fails; after more space is added, it continues."""

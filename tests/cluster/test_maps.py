@@ -111,7 +111,7 @@ def test_manipulability_and_sigma_of_a_map_are_those_of_a_solution(exact: ReachM
 
 
 def test_coarse_grids_change_few_voxels(fine: ReachMap, tmp_path: Path) -> None:
-    """Refining coarse grids solves a quarter of the poses at most; one in 2000 differs at most."""
+    """Refining coarse grids solves at most a quarter of the poses; at most one in 2000 differs."""
     last = fine.origin + fine.spacing * (np.array(fine.dexterity.shape) - 1)
     bounds = [fine.origin + 1e-9, last - 1e-9]  # so that rounding does not add a voxel
     every = reachability(
@@ -237,7 +237,7 @@ def test_best_base_finds_a_base_without_given_candidates(exact: ReachMap) -> Non
 
 
 def test_a_reach_map_moves_with_the_base_of_the_robot(tmp_path: Path, exact: ReachMap) -> None:
-    """Moving the base by whole voxels moves the map by them; `best_base` allows for the base."""
+    """The map moves as far as the base, by whole voxels; `best_base` takes account of the base."""
     base = sp.pose([5 * SPACING, -3 * SPACING, 2 * SPACING])
     moved = reachability(
         UR5E.with_base(base), tmp_path / "m", spacing=SPACING, orientations=COUNT, levels=0

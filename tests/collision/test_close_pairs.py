@@ -1,4 +1,4 @@
-"""Links that are close by construction keep less than the clearance; nothing else does."""
+"""Only links that are close by construction may come closer than the clearance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def driven(servo: sp.Servo, rng: np.random.Generator, steps: int) -> list[np.nda
 
 
 @pytest.mark.parametrize("path", SOME, ids=lambda path: path.stem)
-def test_a_robot_as_its_file_comes_moves_from_its_neutral_configuration(path: Path) -> None:
+def test_a_robot_from_a_file_can_move_from_its_neutral_configuration(path: Path) -> None:
     """No pair is reported to be too close, and none comes closer than it is allowed to."""
     robot = with_shapes(path)
     if robot is None:

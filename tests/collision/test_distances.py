@@ -1,4 +1,4 @@
-"""Signed distances of shapes: exact, by duality, and as coal computes them."""
+"""Signed distances of shapes: proven exact by duality, and compared with those of coal."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_distances_are_exact(kinds: tuple[int, int]) -> None:
         assert abs(np.linalg.norm(n) - 1) < 1e-14
         np.testing.assert_allclose(points[0] - points[1], d * n, atol=1e-12)
         assert separation(first, second, n[None])[0] == pytest.approx(d, abs=1e-9)
-        # The normal of a curved contact is known to the square root of the rounding of the depth.
+        # A normal at a curved contact has the square root of the depth's rounding error as error.
         near = 1e-7 if d < 0 and CYLINDER in kinds else 1e-9
         assert first.outside(points[0]) < near
         assert second.outside(points[1]) < near
@@ -111,8 +111,8 @@ def test_distances_agree_with_those_of_coal(kinds: tuple[int, int]) -> None:
         ]
         expected = coal.distance(*placed, request, coal.DistanceResult())
         if expected < -1e-9 and (iterates or CYLINDER in kinds):
-            # The test above proves our depth. coal's is the distance of a face inside the
-            # difference, or too large where its iterations end early.
+            # The test above proves supple's depth. That of coal is the distance of a face inside
+            # the Minkowski difference, or too large where coal's iterations end early.
             assert d >= expected - 1e-4
         else:
             assert d == pytest.approx(expected, abs=1e-6 if iterates else 1e-9)

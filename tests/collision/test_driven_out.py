@@ -1,4 +1,4 @@
-"""Starts inside the clearance: pairs are driven out, and none ever comes closer."""
+"""Motions that start inside the clearance: pairs move apart, and none ever comes closer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_no_pair_comes_closer_on_the_way_out(name: str, seed: int) -> None:
         assert "apart without bringing others closer" in str(servo.explain())
 
 
-def test_most_shallow_starts_are_driven_out() -> None:
+def test_most_arms_that_start_slightly_inside_an_obstacle_get_out() -> None:
     """Several links are up to 30 mm deep in one box; most get out within 2.4 s."""
     out = []
     for seed in range(24):

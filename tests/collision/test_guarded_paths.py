@@ -51,7 +51,7 @@ def test_a_motion_on_a_path_stops_before_an_obstacle(seed: int) -> None:
     assert np.abs(tool - np.outer(tool @ side, side)).max() < 1e-3
     assert (np.diff(tool @ side) > -1e-6).all()
     assert np.abs(made.qd[-1]).max() <= 5.0 * dt * 1.01  # at rest after this step
-    # It gets as close as targets allow: a part after the next target is too close.
+    # It gets as close as the targets allow: a motion past the next ones would be too close.
     count = np.searchsorted(np.linspace(0, 0.35, 80), (tool @ side).max() + 1e-6)
     beyond = motion(targets[: count + 3], None)
     assert sp.collision.collides(ARM, world, beyond.q, CLEARANCE + 1e-4).any()

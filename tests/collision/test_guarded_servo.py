@@ -39,7 +39,7 @@ def soak() -> ModuleType:
 
 @pytest.mark.parametrize("seed", seeds(MOTIONS))
 def test_no_pair_comes_closer_than_the_clearance(soak: ModuleType, seed: int) -> None:
-    """Within steps too, and all joint limits hold as they do without a world."""
+    """The clearance is kept within steps too, and all joint limits hold as without a world."""
     rng = np.random.default_rng([seed, 7])
     clearance = float(rng.choice([0.0, 0.003, 0.01, 0.03]))
     scene, q = free_scene(seed, clearance, obstacles=int(rng.integers(1, 5)))
@@ -101,7 +101,7 @@ def arm_among_boxes(seed: int) -> tuple[sp.Robot, _core.CollisionModel, np.ndarr
 @pytest.mark.parametrize("seed", seeds(MOTIONS // 2))
 @pytest.mark.parametrize("mode", ["exact", "scale", "halt", "jerk", "second order", "no brakes"])
 def test_an_arm_slides_along_boxes(mode: str, seed: int) -> None:
-    """The hand is driven into boxes near it, in all modes, and gets on while it keeps clear."""
+    """A hand driven into boxes near it keeps moving in all modes, and keeps the clearance."""
     robot, model, q = arm_among_boxes(seed)
     rng = np.random.default_rng(seed)
     dt, clearance = float(rng.choice([0.001, 0.002, 0.005, 0.01])), 0.01
@@ -167,7 +167,7 @@ def along(velocity: list[float]) -> np.ndarray:
 
 
 def test_a_step_away_from_an_obstacle_is_not_slowed() -> None:
-    """From the clearance, a step away or along the wall is the same as without the wall."""
+    """At the clearance, a step away from or along the wall is the same as without the wall."""
     servo, _ = before_a_wall()
     free = sp.Servo(servo.robot, servo.tasks, dt=servo.dt)
     for velocity in ([-0.5, 0.0], [0.0, 0.5], [-0.1, -0.9]):
@@ -199,8 +199,8 @@ def test_a_wall_stops_only_the_motion_toward_it() -> None:
 
 
 @pytest.mark.parametrize("depth", [0.005, 0.02, 0.15])
-def test_a_start_inside_the_clearance_is_driven_out(depth: float) -> None:
-    """The distance never decreases, whatever the command, and the status reports the start."""
+def test_a_servo_that_starts_inside_the_clearance_moves_out_of_it(depth: float) -> None:
+    """The distance never decreases, whatever the command; the status reports it while too small."""
     for command in ([0.0, 0.0], [1.0, 0.3], [-1.0, 0.0]):
         servo, model = before_a_wall()
         q = np.array([0.39 + depth, 0.0])
@@ -214,11 +214,11 @@ def test_a_start_inside_the_clearance_is_driven_out(depth: float) -> None:
         assert last >= 0.01 - 1e-5
 
 
-def test_an_obstacle_may_move_at_its_speed() -> None:
+def test_an_obstacle_may_move_at_its_stated_speed() -> None:
     """A wall that comes at most 0.3 m/s closer never gets closer than the clearance.
 
-    It moves between the calls, by no more than its speed allows; the robot is driven into it until
-    it retreats with the wall.
+    The wall moves between the calls, by no more than its speed allows. The robot is commanded into
+    the wall, and has to retreat in front of it.
     """
     speed, dt = 0.3, 0.01
     servo, model = before_a_wall(speed, dt=dt)

@@ -207,7 +207,7 @@ def test_meshes_of_urdf_are_read_on_first_use(prefix: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text", ["", "v 0 0 0\n", "v 0 0 0\nf 1 2 3\n", "v a b c\n", "v 0 0 nan\nf 1 1 1\n"]
 )
-def test_meshes_that_cannot_be_read_are_named(text: str, tmp_path: Path) -> None:
+def test_errors_about_meshes_that_cannot_be_read_name_the_file(text: str, tmp_path: Path) -> None:
     path = tmp_path / "a.obj"
     path.write_text(text)
     with pytest.raises(DescriptionError, match=r"a\.obj"):
@@ -234,7 +234,7 @@ def test_ascii_stl_and_obj_are_the_same_mesh(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SUPPLE_CASES", "60")) // 10))
 def test_rounded_hulls_contain_the_mesh(seed: int) -> None:
-    """Every direction: the support function of the hull is at least that of all points."""
+    """In every direction, the support function of the hull is at least that of all points."""
     rng = np.random.default_rng(seed)
     count = int(rng.choice([4, 30, 300, 3000]))
     points = rng.normal(size=(count, 3)) * 10 ** rng.uniform(-3, 1, size=3)

@@ -1,4 +1,4 @@
-"""Worlds whose obstacles move: a Servo follows them in place, and nobody else notices."""
+"""Worlds whose obstacles move: a Servo updates them in place, and other objects do not change."""
 
 from __future__ import annotations
 

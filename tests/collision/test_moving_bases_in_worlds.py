@@ -161,8 +161,8 @@ def test_a_servo_stops_a_long_pole_in_front_of_an_obstacle(length: float) -> Non
     assert robot.difference(q, robot.neutral())[2] > 0.3  # it has come near
 
 
-def test_bent_curves_of_quaternions_are_judged_everywhere() -> None:
-    """Random cubics of rotation vectors, judged by many samples, between samples too."""
+def test_certificates_of_bent_curves_of_quaternions_hold_everywhere() -> None:
+    """Random cubics of rotation vectors are judged by distances at many samples."""
     judged = 0
     for seed in seeds(nightly(200, 20)):
         robot, rng = Drawn(seed).robot, np.random.default_rng([seed, 36])
@@ -176,7 +176,7 @@ def test_bent_curves_of_quaternions_are_judged_everywhere() -> None:
         balls, anchors = in_balls(robot), np.zeros((pieces, robot.nv))
         curve = Curve(np.arange(pieces + 1, dtype=float), swing, anchors)
         start = to_kernel(robot, q[0])
-        for i in range(pieces):  # continuous; pieces with more knots begin beside their anchor
+        for i in range(pieces):  # continuous; for odd seeds, pieces begin beside their anchor
             first = 0.5 * (seed % 2) * balls * rng.normal(size=robot.nv)
             at = to_kernel(robot, robot.integrate(from_kernel(robot, start), -first))
             swing[0, i], anchors[i] = np.where(balls, first, start), np.where(balls, at, 0.0)

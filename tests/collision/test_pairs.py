@@ -119,7 +119,7 @@ def test_unchecked_pairs_are_read_from_and_written_to_srdf_files(tmp_path: Path)
         c.srdf_pairs('<robot><disable_collisions link1="a"/></robot>', small)
 
 
-def test_names_are_checked_when_a_world_meets_a_robot() -> None:
+def test_names_in_a_world_are_checked_when_it_is_used_with_a_robot() -> None:
     robot = chain(dict.fromkeys("abc", SMALL), "rr")
     q = np.zeros(2)
     for world, match in (

@@ -186,8 +186,8 @@ def test_a_lower_bound_is_close_to_the_smallest_distance(seed: int) -> None:
     assert least - slack - speed <= made.min_clearance <= least + ROUNDING * max(1, case.size)
 
 
-def test_a_curve_is_judged_everywhere() -> None:
-    """Cubic pieces that swing far between their ends, with few and long ones."""
+def test_the_certificate_of_a_curve_holds_everywhere_on_it() -> None:
+    """Curves of one to three cubic pieces that swing far between their ends."""
     for seed in seeds(max(PATHS // 2, 8)):
         rng = np.random.default_rng([seed, 34])
         robot = sp.load(str(rng.choice(["ur5e", "panda", "stanford"])))
@@ -207,7 +207,7 @@ def test_a_curve_is_judged_everywhere() -> None:
             assert made.certified == (made.min_clearance >= clearance)
             first = curve_certificate(model, clearance, [Curve(s, swing)], first=True)
             assert first.certified == made.certified
-        for above in (1e-6, 1e-5):  # almost kept
+        for above in (1e-6, 1e-5):  # a clearance that the curve narrowly misses
             assert not curve_certificate(model, least + above, [Curve(s, swing)])
 
 
@@ -248,7 +248,7 @@ def line(start: Array, move: Array, count: int) -> Array:
 
 
 def test_a_branch_that_collides_is_not_taken() -> None:
-    """An obstacle at the elbow of the best branch leaves another branch."""
+    """An obstacle at the elbow of the best branch leaves another branch free."""
     poses = line(np.radians([0, -70, 100, -120, -90, 0]), np.array([0, 0.2, 0]), 50)
     free = sp.plan_path(UR5E, poses)
     elbow = UR5E.fk(free.q[25], "link3")[:3, 3]
@@ -267,7 +267,7 @@ GOALS = json.loads((DATA / "goals.json").read_text())
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: f"{goal['set']}{goal['number']}")
 def test_a_retreat_ends_only_where_every_solution_collides(goal: dict[str, Any]) -> None:
-    """From goals of MotionBenchMaker the hand retreats by 10 cm, as far as a search finds any."""
+    """The hand retreats by 10 cm from goals of MotionBenchMaker; a search confirms an early end."""
     robot = sp.urdf(DATA / f"{goal['robot']}.urdf")
     world = sp.World(scene_of(goal["obstacles"], "goals", None)[0])
     T = robot.fk([goal["goal"][name] for name in robot.joint_names])

@@ -115,7 +115,9 @@ def test_a_world_is_immutable_and_changes_by_copies() -> None:
         (lambda w: w.without("bocks"), UnknownNameError, "obstacle"),
     ],
 )
-def test_mistakes_in_worlds_are_named(make: Any, error: type[Exception], match: str) -> None:
+def test_errors_about_worlds_say_what_is_wrong(
+    make: Any, error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         make(sp.World({"box": c.Box((1, 1, 1))}))
 
@@ -164,7 +166,9 @@ def test_scenes_are_read_from_json_files(tmp_path: Path) -> None:
         ([{"type": "mesh", "file": 3}], "obstacle0"),
     ],
 )
-def test_mistakes_in_scene_files_are_named(content: Any, match: str, tmp_path: Path) -> None:
+def test_errors_about_scene_files_say_what_is_wrong(
+    content: Any, match: str, tmp_path: Path
+) -> None:
     with pytest.raises(DescriptionError, match=match):
         sp.World.load(written(tmp_path, content))
 

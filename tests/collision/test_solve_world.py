@@ -49,8 +49,8 @@ def point_distances(shape: Any, p: Array) -> Array:
 def clearance_of(robot: sp.Robot, world: sp.World, q: Array, clearance: float) -> float:
     """Return the smallest distance of all checked pairs, for links made of spheres.
 
-    Links that are close by construction count as far apart as the clearance where they keep what
-    they are allowed.
+    To the distance of links that are close by construction, the part of the clearance is added that
+    they need not keep.
     """
     model = model_of(robot, world)
     shapes: Any = robot.shapes if world.links is None else world.links
@@ -193,7 +193,7 @@ def test_any_robot_keeps_the_clearance(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(max(2, CASES // 20)))
 def test_a_blocked_arm_of_six_joints_has_no_free_solution(seed: int) -> None:
-    """Blocked is proven exactly if every solution collides, each with its pairs."""
+    """BLOCKED is proven if all solutions are known and collide; each is listed with its pairs."""
     rng = np.random.default_rng(seed)
     robot = arm(("ur5e", "puma560")[seed % 2])
     world = sp.World(scene(rng, 30, 0.8), links=spheres(robot, rng))

@@ -1,4 +1,4 @@
-"""A Servo whose joints are not where they are commanded: distances hold within the errors."""
+"""A Servo keeps the clearance although its joints deviate from their commands, within bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUNDING = 1e-9  # [m]
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-def test_no_pair_comes_closer_wherever_the_joints_are(seed: int) -> None:
+def test_no_pair_comes_closer_wherever_joints_are_within_their_tracking_errors(seed: int) -> None:
     """Joints anywhere within their errors of the commanded motion keep the clearance."""
     rng = np.random.default_rng([seed, 41])
     clearance = float(rng.choice([0.0, 0.005, 0.02]))
@@ -56,7 +56,7 @@ def gantry() -> tuple[sp.Robot, sp.World]:
 
 
 @pytest.mark.parametrize("error", [0.0, 1e-3, 0.02])
-def test_a_slide_stops_at_the_clearance_and_its_error(error: float) -> None:
+def test_a_slide_stops_at_the_clearance_plus_its_tracking_error(error: float) -> None:
     """The wall is at 1 m: the sphere's center stops at 1 m - radius - clearance - error."""
     robot, world = gantry()
     servo = sp.Servo(
@@ -72,7 +72,7 @@ def test_a_slide_stops_at_the_clearance_and_its_error(error: float) -> None:
     assert q[0] < 0.8  # and leaves it again
 
 
-def test_the_error_is_an_attribute_that_copies_keep() -> None:
+def test_the_tracking_error_is_an_attribute_that_copies_keep() -> None:
     robot = sp.load("panda")
     servo = sp.Servo(robot, dt=0.01, tracking_error=0.001)
     np.testing.assert_array_equal(copy.copy(servo).tracking_error, np.full(7, 0.001))

@@ -49,7 +49,7 @@ def test_no_constraint_breaks_a_limit(soak: ModuleType, seed: int) -> None:
 @pytest.mark.parametrize("jerk", [100.0, 1000.0])
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 def test_all_limits_hold_from_rest(mode: str, jerk: float, seed: int) -> None:
-    """With a new reachable target every 100 steps, norm and jerk are often active together."""
+    """With a new reachable target every 100 steps, limits of norm and jerk often act together."""
     arm, dt, rng = robot("panda"), 0.002, np.random.default_rng((4, seed))
     limits = Limits.for_robot(arm, max_acceleration=10.0, max_jerk=jerk, max_norm=1.0, mode=mode)  # type: ignore[arg-type]
     servo = Servo(arm, dt=dt, limits=limits)

@@ -45,7 +45,7 @@ Q = np.array([0.3, 0.5, 0.8, 0.4, -0.7, 0.2])
 
 
 @pytest.mark.parametrize("posture", [False, True])
-def test_parts_that_share_no_joint_move_as_if_they_were_alone(
+def test_parts_of_a_robot_that_share_no_joint_move_as_if_they_were_alone(
     two: tuple[Robot, Robot, Robot], posture: bool
 ) -> None:
     """Away from singularities, each arm of a robot with two arms moves as it does alone."""
@@ -171,7 +171,7 @@ def figure(tmp_path_factory: pytest.TempPathFactory) -> Robot:
 def test_the_step_of_a_tree_is_the_shortest_least_squares_solution(
     figure: Robot, name: str, at_limit: bool
 ) -> None:
-    """Whatever the tasks, NumPy finds the same step of all rows at once.
+    """Whatever the tasks, the step is NumPy's least-squares solution for all rows together.
 
     A joint at its limit that would leave its range is left out.
     """
@@ -192,6 +192,6 @@ def test_the_step_of_a_tree_is_the_shortest_least_squares_solution(
             J[:, 3] = 0
             exact = np.linalg.lstsq(J, linear.e, rcond=1e-12)[0]
         assert at_limit or servo._chosen < 1e-9
-        # Without a joint, the others may be nearly singular.
+        # Without the joint at its limit, the Jacobian of the others may be nearly singular.
         off = 1e-12 if servo._chosen < 1e-9 else 0.02 * np.abs(exact).max()
         np.testing.assert_allclose(servo._step, exact, rtol=0, atol=off)

@@ -25,7 +25,7 @@ def near_singularities(servo: Servo, count: int) -> list[tuple[np.ndarray, np.nd
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 def test_an_arm_stays_away_from_an_avoidable_singularity(name: str) -> None:
-    """Past its shoulder σ stays four times as large as without self-motion, within 0.05 mm."""
+    """Past the shoulder singularity, σ is 4 times that without self-motion; errors < 0.05 mm."""
     here = passage(name, "shoulder")
     robot, least, worst = here.robot, [], 0.0
     for step in (None, steps.Pseudoinverse()):

@@ -19,7 +19,7 @@ from supple.errors import InputError
 from supple.redundancy import OpenTask
 
 MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
-# motions that need room for rounding errors, and one that loses the direction of its command
+# Seeds of motions that need a margin for rounding errors, and of one that loses its direction.
 HARD = (197, 337, 467, 1702)
 STEPS = 300  # number of steps of a motion
 TOO_FAST = StepStatus.SPEED_EXCEEDED | StepStatus.NORM_EXCEEDED
@@ -110,7 +110,7 @@ def test_limits_take_effect_in_the_next_step() -> None:
 
 @pytest.mark.parametrize("case", ["default", "open task", "halt", "norm of the step"])
 def test_a_servo_given_new_limits_equals_one_created_with_them(case: str) -> None:
-    """The default gain, for example, belongs to the limits."""
+    """The default gain, for example, depends on the limits."""
     arm = robot("panda")
     mode = "halt" if case == "halt" else "exact"
     before, after = (
@@ -123,7 +123,7 @@ def test_a_servo_given_new_limits_equals_one_created_with_them(case: str) -> Non
     made = [Servo(arm, task, dt=0.01, limits=one, step=step) for one in (before, after)]
     made[0].limits = after
     assert made[0].gain == made[1].gain
-    if case == "default":  # a step that brakes by itself
+    if case == "default":  # the default step brakes by itself: limits do not lower its gain
         assert made[0].gain == 20.0
     elif case != "halt":
         assert made[0].gain < Servo(arm, task, dt=0.01, limits=before, step=step).gain

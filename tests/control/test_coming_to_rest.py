@@ -43,7 +43,7 @@ def driven(servo: Servo, q: np.ndarray, target: np.ndarray) -> tuple[np.ndarray,
 def test_a_target_near_by_is_reached(part: int) -> None:
     """A pose whose joints differ by up to 0.3 rad is reached to 0.1 mm and 0.1 mrad.
 
-    The status does not report what rounding errors of a target that is met need.
+    At a target that is met exactly, rounding errors are not reported as DAMPED or OUT_OF_REACH.
     """
     rng, missed, exact = np.random.default_rng([SEED, part]), [], 0
     for case in range(CASES // 2):
@@ -62,7 +62,7 @@ def test_a_target_near_by_is_reached(part: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_joints_end_at_rest_in_front_of_any_target(part: int) -> None:
+def test_joints_do_not_oscillate_whether_or_not_the_target_is_reached(part: int) -> None:
     """Whether or not a pose is reached from where the joints start, they do not oscillate."""
     rng, turning = np.random.default_rng([SEED, 2 + part]), []
     for case in range(CASES):

@@ -123,7 +123,7 @@ def test_a_missed_constraint_row_is_reported(mode: Any) -> None:
 def test_a_step_away_from_a_constraint_is_not_slowed() -> None:
     """A step that meets all rows has the bits of a step without constraints, and its status.
 
-    The last rows are met because of the limits: the step before limits misses them.
+    The last rows are met only because of the limits: the step before limits would miss them.
     """
     rng = np.random.default_rng(FIRST)
     both, slow = np.vstack([np.eye(7), -np.eye(7)]), np.tile(-1.01 * PANDA.max_speed, 2)
@@ -201,8 +201,8 @@ def test_mode_scale_keeps_the_commanded_direction_at_a_constraint() -> None:
 def test_constraint_rows_hold_under_a_jerk_limit() -> None:
     """With a jerk limit, no row is missed that the limits of the joints allow to be met.
 
-    A step within the limits that meets the row exists: that of the joint limits alone, with the
-    row, which a Servo without a task takes.
+    The reference `best` has a zero command, so only the limits of the joints can keep its step from
+    meeting the row.
     """
     rng = np.random.default_rng(FIRST)
     limits = Limits.for_robot(PANDA, max_acceleration=5.0, max_jerk=50.0)
@@ -225,7 +225,7 @@ def test_constraint_rows_hold_under_a_jerk_limit() -> None:
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
 @pytest.mark.parametrize("step", [None, sp.DLS(damping.Constant(1e-3))])
 def test_an_arm_stopped_by_a_plane_comes_to_rest(step: Any, name: str) -> None:
-    """A plane that stops the whole command leaves no motion, also none of the null space."""
+    """A plane that stops the whole command leaves no motion, not even in the null space."""
     robot = {"panda": PANDA, "ur5e": ARM}[name]
     q = Q.copy() if name == "panda" else np.array([0.3, -1.2, 1.5, -1.9, -1.57, 0.2])
     table = HalfSpace(robot.tips[0], (0.0, 0.0, 1.0), float(robot.fk(q)[2, 3]) - 0.05)

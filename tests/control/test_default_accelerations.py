@@ -1,4 +1,4 @@
-"""Default accelerations depend on the joint alone and are plausible; a file's own come first."""
+"""Default accelerations depend on the joint alone and are plausible; those of a file precede."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_default_accelerations_scale_with_the_unit_of_length(seed: int) -> None:
     bounded = np.isfinite(robot.max_speed) | np.isfinite(robot.max_acceleration)
     bounded |= np.isfinite(robot.upper - robot.lower) & (robot.upper > robot.lower)
     for j, name in enumerate(robot.joint_names):
-        if robot.prismatic[j] and not bounded[j]:  # the joint itself has no length
+        if robot.prismatic[j] and not bounded[j]:  # no limit of the joint has a unit of length
             assert found[name] == large[name] == 1 / ACCELERATION_TIME
         else:
             unit = 1000.0 if robot.prismatic[j] else 1.0
@@ -94,7 +94,7 @@ def test_default_accelerations_scale_with_the_unit_of_length(seed: int) -> None:
 
 
 def test_default_accelerations_are_near_those_published_by_makers() -> None:
-    """The typical ratio is 1, and that of a single joint, with one exception, at most 3.6."""
+    """The typical ratio is about 1; that of each joint, with one exception, is from 0.14 to 2.2."""
     typical = []
     for name, (speed, published) in PUBLISHED.items():
         table = np.zeros((len(speed), 4))

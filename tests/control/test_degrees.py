@@ -1,4 +1,4 @@
-"""Joint coordinates that cannot be in radians are questioned, in every function that takes them."""
+"""Joint coordinates that cannot be in radians are refused by every function that takes them."""
 
 from __future__ import annotations
 

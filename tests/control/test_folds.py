@@ -37,7 +37,7 @@ def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
     assert np.linalg.norm(arm.fk(q)[:2, 3]) == pytest.approx(reach, abs=1e-4)
 
 
-def test_a_stretched_arm_leaves_at_once() -> None:
+def test_a_stretched_arm_leaves_its_singularity_without_delay() -> None:
     """From σ = 0, the arm follows a target that accelerates inwards; errors are below 0.2 mm."""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_acceleration=60.0)
@@ -135,7 +135,7 @@ def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
 def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
     factor: float, speed: float
 ) -> None:
-    """The arm does not reverse, because singularities are those of the joints that can follow."""
+    """The arm does not reverse: singularities are computed for the joints that can follow."""
     arm = load("puma560_rail")
     rest = np.clip(arm.neutral(), arm.lower, arm.upper)
     limits = Limits.for_robot(arm, max_speed=np.where(arm.prismatic, speed, arm.max_speed))

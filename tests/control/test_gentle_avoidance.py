@@ -25,7 +25,7 @@ AVOIDED = 0.02  # smallest σ of a motion that avoids the singularity [m]
 
 
 def is_avoidable(robot: Robot, q: Array) -> bool:
-    """Return whether some self-motion leaves a singular configuration while the pose rests."""
+    """Return whether some self-motion leaves a singular configuration at constant pose."""
     U, _, V = np.linalg.svd(robot.jacobian(q))
     null, u, h = V[5:], U[:, -1], 1e-5
     bends = [(u @ robot.jacobian(q + h * z) - u @ robot.jacobian(q - h * z)) / h for z in null]

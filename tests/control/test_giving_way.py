@@ -1,7 +1,7 @@
 """Where no motion within the limits follows a command, the default gives way as well as others.
 
-Motions are drawn from a seed: feasible ones with limits that they exceed. All laws
-have the same limits. `SUPPLE_PASSAGES` draws more.
+Motions are drawn from a seed: they are feasible within limits that are then lowered, so that they
+exceed them. All laws have the same limits. `SUPPLE_PASSAGES` draws more.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SEED = int(os.environ.get("SUPPLE_SEED", "6"))
 ROBOTS = ("puma560", "ur5e", "panda", "iiwa14")
 LAWS = (None, DLS(Constant(1e-6)), DLS(Constant(1e-4)))  # the default, and constant damping
 RADIAN = 0.3  # length that counts as much as a radian [m]
-NOISE = 0.02  # acceleration, relative to its limit, whose sign does not count
+NOISE = 0.02  # signs of smaller accelerations, relative to the limit, do not count
 NEGLIGIBLE = 5e-5  # [m]
 
 
 def measured(robot: Robot, limits: Limits, dt: float, path: Array, step: object) -> Array:
     """Return the rms error, the largest acceleration relative to its limit, and the chatter.
 
-    Chatter is the number of sign changes of accelerations in a step.
+    Chatter is the mean number of sign changes of a joint's acceleration in a step.
     """
     poses = robot.fk(path)
     servo = Servo(robot, dt=dt, step=step, limits=limits)  # type: ignore[arg-type]

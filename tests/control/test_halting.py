@@ -16,7 +16,7 @@ from supple import DLS, Limits, Linearization, PositionTask, Robot, Servo, StepS
 from supple.errors import InputError
 
 MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
-# motions in which limits force a speed that rises above the ramp if the stop is not planned
+# Seeds of motions whose limits force a speed above the ramp if the stop is not planned.
 HARD = (259, 379, 475, 510, 571, 1126, 1702)
 DT = 0.01
 ACCELERATION = 10.0

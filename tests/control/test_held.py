@@ -85,7 +85,7 @@ def check_limits(limits: sp.Limits, before: Array, qd: Array, q: Array) -> None:
 def reachable(robot: sp.Robot, limits: sp.Limits, q: Array, before: Array, task: Any) -> bool:
     """Return whether speeds well inside the limits lead to a configuration without errors.
 
-    `task` are the held tasks, and the configuration where they were when holding began.
+    `task` is a pair: the held tasks, and the configuration at which holding began.
     """
     low = np.maximum(-limits.max_speed, before - limits.max_acceleration * DT)
     high = np.minimum(limits.max_speed, before + limits.max_acceleration * DT)
@@ -142,19 +142,19 @@ def test_held_tasks_have_no_error_wherever_the_limits_allow_it() -> None:
 
 
 def cost_rows(servo: sp.Servo, J: Array) -> Array:
-    """Return the rows (m + n, n) of the norm in which a step changes, with its damping."""
+    """Return the rows (m + n, n) of J and damping, by whose norm changes of a step are measured."""
     lambda2 = max(servo.lambda2, 1e-12 * float((J**2).sum()))
     return np.vstack([J, np.sqrt(lambda2) * np.eye(J.shape[1])])
 
 
 def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
-    """By the conditions of Karush, Kuhn and Tucker: the slope of the cost is carried by rows."""
+    """KKT conditions: the gradient of the cost is a combination of held rows and active limits."""
     held_joints = 0
     for seed in seeds(nightly(300, 16)):
         robot, tasks, rng = drawn(seed)
         held = [some_task(robot, rng, few=True), sp.PositionTask(robot.tips[0])]
         q = robot.random(seed=rng)
-        size = 1e-7  # curvature is below the tolerances
+        size = 1e-7  # so small that curvature is below the tolerances
         goals = [robot.fk(robot.integrate(q, size * rng.normal(size=robot.nv)), robot.tips)]
         moved = robot.integrate(q, size * rng.normal(size=robot.nv))
         given = [*goals[0][: len(tasks) - 2], robot.center_of_mass(moved), moved[7:]]
@@ -162,7 +162,7 @@ def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
         step = sp.DLS(sp.damping.Constant(float(10 ** rng.uniform(-6, -3))))
         plain = sp.Servo(robot, tasks, dt=DT, step=step, limits=free, held=held)
         plain(q, target=given)
-        shares = ((0.4, 3), (0.1, 1))  # the second: most joints are at a limit
+        shares = ((0.4, 3), (0.1, 1))  # with the second one, most joints are at a limit
         most = [
             np.maximum(rng.uniform(*share, size=robot.nv) * np.abs(plain.qd), 1e-7)
             for share in shares
@@ -232,7 +232,7 @@ def test_a_task_that_is_switched_moves_at_a_share_of_its_free_velocity() -> None
         assert switched > 3, seed
 
 
-def test_tasks_that_are_all_released_change_no_bit() -> None:
+def test_held_tasks_that_are_all_released_change_no_bit_of_a_motion() -> None:
     rng = np.random.default_rng(4)
     plain = sp.Servo(PANDA, dt=DT)
     servo = sp.Servo(PANDA, dt=DT, held=[sp.PositionTask("panda_link5")])
@@ -283,7 +283,7 @@ def test_a_given_target_is_approached_and_then_held() -> None:
     assert sp.StepStatus.HELD_EXCEEDED not in servo.status
 
 
-def test_two_tasks_that_conflict_are_named() -> None:
+def test_two_held_tasks_that_conflict_are_reported() -> None:
     left, right = (sp.PositionTask("panda_hand_tcp") for _ in range(2))
     other = sp.PositionTask("panda_hand_tcp", rows=("x",))
     servo = sp.Servo(PANDA, sp.PostureTask(), dt=DT, held=[left, other])

@@ -57,7 +57,7 @@ def walker(rng: np.random.Generator, toes: float | None = None) -> sp.Robot:
 
 
 def jumps(robot: sp.Robot, rng: np.random.Generator, dt: float, duration: float) -> list[Array]:
-    """Return the motion under a posture that jumps, in which no foot leaves its place."""
+    """Return the motion under a posture that jumps; check its limits and that feet stay held."""
     first = robot.nq - robot.nv + 6
     middle, start = rng.uniform(-0.7, 0.7, size=robot.nv - 6), robot.neutral()
     lower, upper = np.maximum(robot.lower[6:], -3), np.minimum(robot.upper[6:], 3)

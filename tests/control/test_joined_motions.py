@@ -1,4 +1,4 @@
-"""Motions in a row, their accelerations, and motions of other robots."""
+"""Joining motions, their accelerations, and reading the file of a motion for another robot."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_motion_file_loads_only_for_its_own_robot(suffix: str, tmp_path: Path)
         assert again.robot is robot
         anyone = sp.Trajectory.load(files[name])
         if anyone.q.shape[1] == robot.dof:
-            sp.Trajectory.load(anyone.save(tmp_path / f"without{suffix}"), robot)  # unknown
+            sp.Trajectory.load(anyone.save(tmp_path / f"without{suffix}"), robot)  # robot unknown
     for one, other in permutations(robots, 2):
         with pytest.raises(InputError, match="Load the motion without a robot") as found:
             sp.Trajectory.load(files[one], robots[other])

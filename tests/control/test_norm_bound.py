@@ -38,7 +38,7 @@ def isa(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def hold(qd: Array, bound: float) -> None:
-    """Check the norm of speeds (n,), also without rounding errors."""
+    """Check the bound on the norm of speeds (n,), also with exact arithmetic."""
     assert {name: norm(qd) for name, norm in NORMS.items() if norm(qd) > bound} == {}
     assert sum(Fraction(float(x)) ** 2 for x in qd) <= Fraction(bound) ** 2
 

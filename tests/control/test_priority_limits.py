@@ -1,4 +1,4 @@
-"""Priorities at limits: a lower task never increases the error of a higher one."""
+"""Priorities at limits: a lower task hardly increases the error of a higher one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from supple.redundancy import Priority
 
 
 @pytest.mark.parametrize("transition", [0.0, 0.01])  # in the kernel, in Python
-def test_at_limits_a_lower_task_takes_nothing_from_a_higher_one(transition: float) -> None:
+def test_at_limits_a_lower_task_hardly_increases_the_error_of_a_higher_one(
+    transition: float,
+) -> None:
     """Where limits act, a second task raises the mean error of the first by less than 5 %."""
     arm, dt, rng = robot("panda"), 0.01, np.random.default_rng(61)
     slow = Limits.for_robot(arm, speed_factor=0.1)

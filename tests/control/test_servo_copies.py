@@ -115,7 +115,7 @@ def test_copied_servos_do_not_influence_each_other() -> None:
     np.testing.assert_array_equal(walk(servo, Q, 30), walk(alone, Q, 30))
 
 
-def test_a_copied_servo_keeps_class_tasks_and_attributes() -> None:
+def test_a_copied_servo_keeps_its_class_its_tasks_and_its_attributes() -> None:
     """A copy of an instance of a subclass has its class, its tasks and its attributes."""
 
     class Named(Servo):
@@ -152,7 +152,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_rejected_call_leaves_a_servo_unchanged(name: str) -> None:
-    """A rejected call changes nothing. (Not all steps reject huge input; some remain finite.)"""
+    """A rejected call changes nothing. (Some steps accept huge input, and give finite speeds.)"""
     servo, other = make(name), make(name)
     walk(servo, Q, 10)
     walk(other, Q, 10)

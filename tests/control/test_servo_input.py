@@ -80,7 +80,9 @@ CALLS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", CALLS)
-def test_bad_arguments_of_a_servo_call_are_named_and_change_nothing(name: str, order: int) -> None:
+def test_bad_arguments_of_a_servo_call_are_refused_and_change_nothing(
+    name: str, order: int
+) -> None:
     """The error names the bad argument, and the next step is the same as without that call."""
     bad, good = servo(order=order), servo(order=order)
     before = bad.qd
@@ -177,7 +179,7 @@ def test_a_servo_with_several_tasks_needs_a_sequence_of_commands() -> None:
     {"step": WeightedDLS(damping.Constant(0.1), None, np.ones(6))},
     {"step": Priority([DLS(damping.Constant(0.1))] * 2)},
 ], ids=without_addresses)  # fmt: skip
-def test_bad_arguments_of_a_new_servo_are_named(wrong: dict[str, Any]) -> None:
+def test_bad_arguments_of_a_new_servo_are_refused(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"robot": robot("panda"), "dt": 0.01} | wrong
     with pytest.raises(InputError, match="given"):
         Servo(**given)
@@ -194,7 +196,7 @@ def test_bad_arguments_of_a_new_servo_are_named(wrong: dict[str, Any]) -> None:
     {"dt": None, "times": [1.0, 0.5]}, {"duration": -1.0}, {"duration": None}, {"duration": "1"},
     {"qd0": np.zeros(6)}, {"qd0": with_nan(7)}, {"qd0": "rest"},
 ], ids=without_addresses)  # fmt: skip
-def test_bad_arguments_of_simulate_are_named(wrong: dict[str, Any]) -> None:
+def test_bad_arguments_of_simulate_are_refused(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"robot": robot("panda"), "q0": Q, "velocity": lambda t: TWIST}
     given |= {"dt": 0.01, "duration": 0.1}
     if "times" in wrong:
@@ -306,7 +308,7 @@ def test_a_servo_reads_arrays_and_lists_as_the_same_numbers() -> None:
     )
 
 
-def test_out_of_a_servo_call_may_be_q_itself() -> None:
+def test_the_out_argument_of_a_servo_call_may_be_q_itself() -> None:
     expected = servo()(Q, TWIST)
     q, out = Q.copy(), np.empty(7)
     assert servo()(q, TWIST, out=q) is q
@@ -356,7 +358,7 @@ def test_servos_in_parallel_threads_give_the_results_of_single_runs() -> None:
     np.testing.assert_array_equal(alone, together)
 
 
-def test_damping_given_to_a_servo_gets_a_hint_at_the_step() -> None:
+def test_the_error_about_damping_given_to_a_servo_names_the_argument_step() -> None:
     make: Any = Servo
     with pytest.raises(UnknownNameError, match=r"unknown argument 'damping'.*step=supple.DLS"):
         make(robot("panda"), dt=0.01, damping=0.1)

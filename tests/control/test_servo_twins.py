@@ -215,7 +215,7 @@ def test_a_damping_rule_written_by_a_user_acts_like_a_built_in_one() -> None:
     rule = damping.Optimal(0.5)
     own = Limits.for_robot(
         arm
-    )  # accelerations that limit the step would act on the two differently
+    )  # without acceleration limits, which would act on the two differently
     mine = Servo(arm, dt=DT, step=DLS(lambda lin: rule(lin)), limits=own)
     kernel = Servo(arm, dt=DT, step=DLS(rule), limits=own)
     q = p = somewhere("panda")

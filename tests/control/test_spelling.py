@@ -215,7 +215,7 @@ def test_an_array_holds_the_commands_of_several_tasks(seed: int, detours: list[s
 
 @pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 @pytest.mark.parametrize("kind", [np.float32, np.int32, np.int64])
-def test_float32_and_integer_arrays_are_read_by_value(
+def test_float32_and_integer_arrays_act_like_float64_arrays_of_the_same_numbers(
     kind: type, seed: int, detours: list[str]
 ) -> None:
     """Arrays of float32 and integers are read directly; rounded rotations become rotations."""

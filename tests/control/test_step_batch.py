@@ -167,7 +167,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_bad_arguments_of_velocities_are_named(what: str) -> None:
+def test_errors_name_bad_arguments_of_velocities(what: str) -> None:
     given, said = BAD[what]
     arm = robot("panda")
     all_given: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Steps of many whole bodies toward targets: those of a Servo, for each robot of a batch."""
+"""Steps of many whole bodies toward targets agree with those of a Servo for each robot."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def test_steps_of_random_trees_are_the_damped_least_squares_solution() -> None:
             each.append(servo.linearization)
         rows = [np.vstack([at.J, np.sqrt(damping) * np.eye(robot.nv)]) for at in each]
         shares = moves_several(robot, one.tasks)
-        # Ratios of coordinates up to 10⁵ make rounding errors of J larger.
+        # Joints that share a coordinate, in ratios up to 10⁵, make rounding errors of J larger.
         condition = max(map(np.linalg.cond, rows)) if shares else 0.0
-        if condition > 1e8:  # its square is singular
+        if condition > 1e8:  # the normal equations are singular
             continue
         found = step.velocities(robot, one.q, **options)
         solved, coupled = solved + 1, coupled + shares
@@ -115,7 +115,7 @@ def test_steps_of_random_trees_are_the_damped_least_squares_solution() -> None:
     assert min(solved / 3, coupled) > nightly(600, 150) / 9
 
 
-def test_a_batch_keeps_the_type_the_axes_and_out() -> None:
+def test_steps_of_a_batch_keep_its_type_and_axes_and_are_written_to_out() -> None:
     robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
     step = sp.DLS(Constant(1e-6))
     options: dict[str, Any] = {"tasks": tasks, "gain": 20.0}

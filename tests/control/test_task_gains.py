@@ -54,7 +54,7 @@ def test_the_gain_of_a_task_multiplies_its_error() -> None:
         np.testing.assert_allclose(e["scaled"][~ranged], expected[~ranged], rtol=1e-13, atol=1e-15)
 
 
-def test_a_task_with_a_small_gain_arrives_late_and_with_none_never() -> None:
+def test_a_task_with_a_small_gain_arrives_late_and_one_with_gain_zero_never() -> None:
     robot = sp.load("panda")
     tip = robot.tips[0]
     target = robot.fk(READY, tip)[:3, 3] + [0.05, 0, 0]
@@ -73,7 +73,7 @@ def test_a_task_with_a_small_gain_arrives_late_and_with_none_never() -> None:
 @pytest.mark.parametrize(
     "kind", [sp.PoseTask, sp.AxisTask, sp.PostureTask, sp.redundancy.CenterOfMassTask]
 )
-def test_gains_of_tasks_that_are_not_numbers_from_zero_are_refused(
+def test_task_gains_that_are_negative_or_not_finite_numbers_are_refused(
     kind: type, wrong: object
 ) -> None:
     with pytest.raises(sp.errors.InputError, match=f"{kind.__name__}: gain"):

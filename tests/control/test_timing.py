@@ -208,7 +208,7 @@ def test_the_status_names_the_limit_that_acts() -> None:
     assert motion.active[-10, 0] == -1
 
 
-def test_bad_arguments_of_a_joint_path_are_named() -> None:
+def test_bad_arguments_of_a_joint_path_are_refused() -> None:
     free = sp.Limits.for_robot(ROBOT, max_speed=np.inf)
     with pytest.raises(errors.InputError, match="panda_joint1 without either"):
         JointPath(ROBOT, PATHS["line"]).timed(free)

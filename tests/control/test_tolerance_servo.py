@@ -284,7 +284,7 @@ def test_a_posture_within_a_range_leaves_the_joints_free() -> None:
     assert abs(third - q).max() > 1e-6  # a posture without a range does move the joints
 
 
-def test_a_servo_repeats_and_copies_its_steps() -> None:
+def test_two_equal_servos_make_equal_steps_toward_an_allowed_range() -> None:
     T = moved(PANDA.fk(Q), (0.1, 0, 0))
     task = PoseTask(tolerance={"x": 0.03})
     one, other = (Servo(PANDA, task, dt=DT, gain=GAIN) for _ in range(2))

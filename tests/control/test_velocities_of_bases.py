@@ -1,4 +1,4 @@
-"""Joint velocities of many robots with moving bases: those of each step by itself."""
+"""Joint velocities of many robots with moving bases equal those of separate steps."""
 
 from __future__ import annotations
 

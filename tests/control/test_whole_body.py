@@ -94,7 +94,7 @@ def test_a_floating_robot_at_its_speed_limits_takes_the_best_step_inside_them() 
     [sp.damping.Constant(1e-4), sp.damping.Constant(0.0), sp.damping.ErrorDamped(0.1)],
     ids=repr,
 )
-def test_damped_least_squares_of_many_rows_needs_no_singular_values(
+def test_damped_steps_for_many_rows_are_the_damped_least_squares_solution(
     rule: sp.damping.Constant,
 ) -> None:
     for seed in seeds(nightly(100, 20)):
@@ -157,7 +157,7 @@ def test_nearly_straight_knees_follow_a_pelvis_that_rises_too_far(posture: float
     slip, change, before = 0.0, [], np.zeros(robot.nv)
     for k in range(800):
         pelvis = goals[4].copy()
-        pelvis[2, 3] += 0.03 * np.sin(2 * np.pi * k / 800)  # the legs reach 0.014 m
+        pelvis[2, 3] += 0.03 * np.sin(2 * np.pi * k / 800)  # the legs allow 0.014 m
         q = servo(q, target=[*goals[:4], pelvis, *([start] if own else [])])
         feet = robot.fk(q, ("left_foot", "right_foot"))
         slip = max(slip, np.abs(feet - np.array(places[:2])).max())

@@ -137,7 +137,7 @@ def test_self_motion_leads_away_from_position_limits() -> None:
 
 
 def test_two_servos_may_share_a_yielding_step() -> None:
-    """Two loops with the same step move alike; away from limits, other uses get J⁺e."""
+    """Two loops with the same step move alike; a direct call, away from limits, returns J⁺e."""
     robot, rng = load("ur5e"), np.random.default_rng(3)
     one = Servo(robot, dt=0.004, step=Yielding())
     other = Servo(robot, dt=0.004, step=one.step)

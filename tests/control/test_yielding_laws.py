@@ -38,13 +38,13 @@ def errors(robot: Robot, q: Array, pose: Array) -> tuple[float, float]:
     ("shape", "six", "seven"),
     [("through", 0.96, 0.8), ("anywhere", 0.97, 0.9), ("turn", 0.96, 0.8), ("along", 0.93, 0.5)],
 )
-def test_what_is_feasible_is_not_damped(shape: str, six: float, seven: float) -> None:
+def test_feasible_motions_are_tracked_without_damping(shape: str, six: float, seven: float) -> None:
     """A motion of the joints inside 80 % of their limits is tracked to 0.05 mm and 0.05 mrad.
 
-    The error that one explicit step has at this period is allowed in addition. A share of the
-    motions is an exception: where σ is almost zero, poses do not tell which of several joint
-    motions leads on, and another one than the given one may meet limits later. An arm with seven
-    joints moves through other postures, in which the motion need not be feasible.
+    The error that one explicit step has at this period is allowed in addition. Some motions may
+    have larger errors: where σ is almost zero, several joint motions have the same next poses, and
+    the one that the Servo takes may meet limits later. An arm with seven joints moves through other
+    postures, in which the motion need not be feasible.
     """
     kept: dict[int, list[bool]] = {6: [], 7: []}
     far = 0

@@ -188,7 +188,7 @@ def test_the_double_y_has_the_symmetric_pose_of_the_program_of_buss() -> None:
     assert np.allclose(axis, (math.sqrt(14) / 8, 1 / 8, 7 / 8), rtol=1e-15)
 
 
-def test_the_double_y_of_the_text_has_the_link_lengths_of_the_program() -> None:
+def test_the_double_y_of_the_text_of_buss_has_the_link_lengths_of_his_program() -> None:
     # 16 links with one joint each, so that J is (12, 16); ends of links are the end effectors.
     one, two = zero("double_y16"), zero("double_y")
     for tip in ("E0", "E1", "E2", "E3"):

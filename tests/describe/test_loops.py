@@ -81,7 +81,7 @@ def test_loops_survive_conversion_to_mujoco_and_back(text: str) -> None:
         '<weld site1="start" site2="end"/>',
     ],
 )
-def test_every_form_of_a_loop_is_that_of_mujoco(line: str) -> None:
+def test_every_notation_of_a_loop_means_what_it_means_in_mujoco(line: str) -> None:
     text = SITES.format(line)
     robot, model = sp.mjcf(text), mujoco.MjModel.from_xml_string(text)
     read = sp.Robot.from_mujoco(model)
@@ -141,7 +141,7 @@ def test_equalities_of_tendons_are_ignored_with_a_warning() -> None:
 
 
 def test_chains_of_followers_are_those_of_mujoco() -> None:
-    """Joints that follow followers, in any order, in MJCF and URDF; a second leader couples."""
+    """Joints follow followers, in any order, in MJCF and URDF; a second leader makes a coupling."""
     body = '<body name="b{0}"><joint name="j{0}" axis="0 0 1"/>{1}</body>'
     inside = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
     for i in reversed(range(5)):
@@ -183,7 +183,7 @@ def test_chains_of_followers_are_those_of_mujoco() -> None:
 
 
 def test_followed_joints_whose_names_lack_a_prefix_are_found() -> None:
-    """As in the file of a public hand, on both of its sides; ambiguous names stay an error."""
+    """A public file has such names on both of its sides; ambiguous names are an error."""
     joints = []
     for side in ("Left_", "Right_"):
         joints.append(Joint(f"{side}q1", "revolute", "palm", f"{side}1"))

@@ -1,4 +1,4 @@
-"""Laws of joints that follow others: their limits hold too, and no more is taken than needed."""
+"""Laws of joints that follow others: their limits hold, and leaders are limited only as needed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_follower_that_does_not_move_narrows_nothing() -> None:
     assert (robot.lower[0], robot.upper[0], robot.max_speed[0]) == (-math.inf, 2, math.inf)
 
 
-def test_a_circle_of_mimics_names_its_joints() -> None:
+def test_the_error_about_a_cycle_of_mimics_names_its_joints() -> None:
     joints = [
         Joint(name, "revolute", f"{i}", f"{i + 1}", mimic=Mimic(followed))
         for i, (name, followed) in enumerate(zip("abc", "bca", strict=True))

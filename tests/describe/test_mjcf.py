@@ -175,7 +175,7 @@ def test_a_welded_mjcf_joint_is_at_its_reference_position() -> None:
 def test_equalities_that_are_not_mimics_become_couplings(
     equality: str, joints: tuple[str, str]
 ) -> None:
-    """Those of joints that follow others become couplings of these (test_loops.py)."""
+    """In a coupling, a joint that follows another one is replaced by its leader (test_loops.py)."""
     assert not mjcf(HARD).couplings
     (made,) = mjcf(HARD.replace("</equality>", f"{equality}</equality>")).couplings
     assert (made.follower, made.leader) == joints
@@ -293,7 +293,7 @@ def test_missing_meshes_textures_and_sensors_of_mjcf_are_ignored(broken: str) ->
         ("<worldbody>", "<worldbody><flexcomp/>", "deformable body, which supple does not read"),
     ],
 )  # fmt: skip
-def test_mistakes_in_mjcf_are_named_with_their_element(old: str, new: str, message: str) -> None:
+def test_errors_about_mistakes_in_mjcf_name_the_element(old: str, new: str, message: str) -> None:
     assert old in HARD
     with pytest.raises(DescriptionError, match=message):
         mjcf(HARD.replace(old, new, 1))

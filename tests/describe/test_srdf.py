@@ -100,7 +100,7 @@ def test_a_group_moves_as_the_robot_does_with_its_other_joints_frozen() -> None:
         assert np.allclose(robot.fk(full, "e"), arm.fk(arm.reduced_q(full)), atol=1e-15)
 
 
-def test_an_end_effector_inside_a_group_is_its_tip_and_one_outside_its_mount() -> None:
+def test_the_parent_link_of_an_end_effector_is_a_tip_of_its_group_or_the_mount_of_others() -> None:
     robot = tree("""
       <group name="arm"><joint name="ab"/><joint name="bc"/><joint name="cd"/></group>
       <group name="hand"><joint name="de"/></group>

@@ -56,7 +56,7 @@ def test_a_quaternion_of_an_origin_is_the_rotation_of_its_angles() -> None:
 
 
 @pytest.mark.parametrize("given", ['quat_xyzw="0 0 0 0"', 'quat_xyzw="0 0 0 1" rpy="0 0 0"'])
-def test_a_quaternion_that_is_zero_or_besides_angles_is_refused(given: str) -> None:
+def test_a_quaternion_that_is_zero_or_given_besides_angles_is_refused(given: str) -> None:
     with pytest.raises(DescriptionError, match="either rpy or a quaternion"):
         urdf(two_joints(f"<origin {given}/>"))
 

@@ -87,7 +87,7 @@ def test_cuda_kernels_of_a_search_compile_and_link(
         assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
         # Functions that other files call have the same name in all files, as the linker requires.
         called = {file: set(name.findall(code)) for file, code in codes.items()}
-        # Solutions of small problems are polished where they are found.
+        # In small problems, the kernel that finds a solution also polishes it.
         assert called["search.cu"] in (set(), called["polish.cu"])
         assert called["explore.cu"] == set().union(*called.values())
         assert len(called["explore.cu"]) == 3
@@ -151,7 +151,7 @@ def test_the_cuda_kernel_that_reads_targets_compiles() -> None:
     assert all(kernel.encode() in code for kernel in targets.KERNELS)
     assert "RobotConstants" not in source(
         "targets.cu", problem.kernel.constants()
-    )  # the same for all
+    )  # the same for all robots
 
 
 @pytest.mark.parametrize("what", ["optimal", "limits"])

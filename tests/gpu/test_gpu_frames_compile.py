@@ -22,7 +22,7 @@ ROBOTS = {"panda": lambda: supple.load("panda"), "tree": tree, "floating": float
 
 
 def fresh(name: str) -> supple.Robot:
-    """Return a robot that keeps nothing of other tests' GPUs."""
+    """Return a new robot, which has nothing cached for the GPUs of other tests."""
     return supple.Robot(ROBOTS[name]().description)
 
 

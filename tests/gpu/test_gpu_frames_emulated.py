@@ -1,4 +1,4 @@
-"""Poses and Jacobians of arrays in GPU memory: those of the CPU, on an emulated GPU."""
+"""Poses and Jacobians of arrays in GPU memory agree with those of the CPU, on an emulated GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def emulated() -> Iterator[emulator.Device]:
 
 
 def panda() -> supple.Robot:
-    """Return a robot that keeps nothing of other tests' GPUs."""
+    """Return a new robot, which has nothing cached for the GPUs of other tests."""
     return supple.Robot(supple.load("panda").description)
 
 

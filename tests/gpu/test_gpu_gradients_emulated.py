@@ -1,4 +1,4 @@
-"""Gradients by CUDA kernels on an emulated GPU: those of the CPU."""
+"""Gradients by CUDA kernels on an emulated GPU agree with those of the CPU."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def close(found: Array, expected: Array, dtype: Any) -> None:
 
 
 def panda() -> supple.Robot:
-    """Return a robot that keeps nothing of other tests' GPUs."""
+    """Return a new robot, which has nothing cached for the GPUs of other tests."""
     return supple.Robot(supple.load("panda").description)
 
 

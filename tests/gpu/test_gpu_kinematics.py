@@ -1,4 +1,4 @@
-"""Poses and Jacobians of arrays in GPU memory, in every installed library: those of the CPU."""
+"""Poses and Jacobians of GPU arrays of every installed library agree with those of the CPU."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_rows_that_are_not_finite_give_zeros(cupy: ModuleType) -> None:
     agree(np.delete(T, [3, 4], 0), robot.fk(np.delete(q, [3, 4], 0)))
 
 
-def test_results_in_out_are_part_of_a_cuda_graph(torch: ModuleType) -> None:
+def test_results_written_to_out_are_part_of_a_cuda_graph(torch: ModuleType) -> None:
     robot = supple.load("panda")
     q = torch.as_tensor(robot.random(1000, seed=8), device="cuda")
     T = torch.empty((1000, 4, 4), dtype=q.dtype, device="cuda")

@@ -1,4 +1,4 @@
-"""Linearizations and steps of arrays in GPU memory: those of the CPU.
+"""Linearizations and steps of arrays in GPU memory agree with those of the CPU.
 
 Tested on an emulated and on a real GPU:  pytest tests/gpu/test_gpu_linearize.py -m cuda
 """
@@ -172,7 +172,7 @@ def test_what_needs_host_memory_says_so() -> None:
 def test_repeated_calls_linearize_at_the_arrays_of_each_call(
     monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
-    """Arrays that are read quickly, as those of PyTorch are, reuse the recorded call."""
+    """For arrays with a fast reader, such as those of PyTorch, calls reuse a recorded one."""
     if device == "real":
         pytest.skip("the arrays are in host memory")
     robot = supple.Robot(PANDA.description)

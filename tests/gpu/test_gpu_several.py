@@ -140,7 +140,7 @@ def test_the_best_of_several_solutions_in_gpu_memory_is_that_of_numpy(prefer: st
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_function_in_gpu_memory_is_called_once_for_all_solutions(dtype: Any) -> None:
+def test_a_preference_function_is_called_once_with_all_solutions_in_gpu_memory(dtype: Any) -> None:
     p = ARM.fk(ARM.random(6, seed=6))[:, :3, 3]
     shapes = []
 

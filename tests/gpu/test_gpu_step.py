@@ -1,4 +1,4 @@
-"""Laws of velocities on a GPU: those of the CPU, in float32 and float64, also in graphs."""
+"""Velocities on a GPU agree with those of the CPU in float32 and float64, also in CUDA graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of steps of whole bodies toward targets on a GPU: those of the CPU."""
+"""Steps of whole bodies toward targets on a GPU agree with those of the CPU."""
 
 from __future__ import annotations
 

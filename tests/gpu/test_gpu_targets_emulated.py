@@ -1,4 +1,4 @@
-"""Steps of whole bodies toward targets in GPU memory: those of the CPU, on an emulated GPU."""
+"""Steps of whole bodies toward targets agree on an emulated GPU and on the CPU."""
 
 from __future__ import annotations
 

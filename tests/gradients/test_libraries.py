@@ -161,7 +161,7 @@ def test_a_tensor_that_is_read_shares_its_memory() -> None:
         assert np.shares_memory(to_numpy(array), to_numpy(array))
 
 
-def test_tensors_with_gradients_and_traced_values_are_referred_to_their_modules() -> None:
+def test_errors_about_tensors_with_gradients_and_traced_values_name_their_modules() -> None:
     with pytest.raises(InputError, match=r"requires gradients; supple\.torch"):
         ROBOT.fk(torch.as_tensor(Q).requires_grad_())
     with torch.no_grad():

@@ -252,7 +252,7 @@ def test_float32_is_the_rounded_result_of_float64() -> None:
         np.testing.assert_array_equal(function(robot, q), wide.astype(jnp.float32))
 
 
-def test_a_compiled_function_keeps_its_solver_and_lets_it_go() -> None:
+def test_a_compiled_function_keeps_its_solver_until_it_is_deleted_itself() -> None:
     T = jnp.asarray(supple.load("ur5e").fk(np.full((2, 6), 0.7)))
     made: list[Any] = []
 
@@ -326,7 +326,9 @@ print("done")
 
 
 @pytest.mark.parametrize(("code", "said"), [(SEVERAL, "4\n"), (LEAVING, "done\n")])
-def test_processes_with_several_devices_and_with_open_work_end(code: str, said: str) -> None:
+def test_a_process_ends_after_use_of_several_devices_and_with_unfinished_work(
+    code: str, said: str
+) -> None:
     flags = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     run = subprocess.run(
         [sys.executable, "-c", code],
@@ -370,7 +372,7 @@ def test_values_that_cannot_be_solved_are_named_in_an_error(call: Any, message: 
 
 
 def test_second_derivatives_raise_an_error() -> None:
-    """They would otherwise be zero, or those of something else."""
+    """Without the error, JAX would return zeros or wrong derivatives."""
     robot = supple.load("ur5e")
     solver, q = supple.Solver(robot), jnp.full(6, 0.7)
     T, x = sj.fk(robot, q), jnp.ones(6)

@@ -64,8 +64,8 @@ def test_gradients_of_kinematics_and_steps_agree_with_central_differences(name: 
         hold(floating_arm(seed) if name.startswith("floating") else ROBOTS[name](), seed)
 
 
-def test_the_gradient_of_a_solution_maps_to_quaternions() -> None:
-    """Of a redundant arm with ball and sliding joints, also in its units of length."""
+def test_the_gradient_of_a_solution_with_quaternions_agrees_with_differences() -> None:
+    """The robot is redundant and has ball joints, and sliding joints in a unit of length."""
     robot = floating_arm(3)
     task = supple.PoseTask(robot.tips[0])
     solver = supple.Solver(robot, task, position_tolerance=1e-12, rotation_tolerance=1e-12)

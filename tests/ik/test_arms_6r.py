@@ -104,7 +104,7 @@ def test_all_solutions_are_found_for_arms_with_a_wrist_offset(a1: float, a3: flo
 
 @pytest.mark.parametrize("seed", [1646, 3887, 5309, 6621, 7147, 8509, 9405])
 def test_solutions_are_right_for_axes_that_are_almost_parallel(seed: int) -> None:
-    """Almost parallel axes intersect or coincide within a tolerance, but act as if they did not."""
+    """Almost parallel axes may intersect or coincide within a tolerance, but not exactly."""
     robot = arms_6r.arm(seed)
     q = robot.random(seed=seed)
     check(robot, q, solve(robot, robot.fk(q), solutions="all"))

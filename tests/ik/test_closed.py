@@ -122,7 +122,7 @@ def test_loops_that_cannot_be_closed_never_converge() -> None:
         sp.solve(wrong, arm.fk(arm.neutral()))
 
 
-def test_tolerances_of_the_call_are_those_of_the_tasks_not_of_the_loops() -> None:
+def test_tolerances_of_the_solver_apply_to_the_tasks_but_not_to_the_loops() -> None:
     robot, _, targets, _ = drawn("leg", 20)
     solver = sp.Solver(robot, sp.PositionTask("toe_l"), position_tolerance=1e-3)
     found = solver.batch(targets[0])

@@ -75,7 +75,7 @@ def test_without_q0_solve_prefers_comfortable_for_lists_and_batches() -> None:
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_full_turns_are_unwound_toward_the_middle(alone: bool) -> None:
-    """All joints of a UR5e can turn by a full turn; a solution half a turn away is never needed."""
+    """A joint that can make a full turn need never be more than half a turn away from zero."""
     robot = supple.load("ur5e")
     T = robot.fk(robot.random(COUNT, seed=4))
     found = [solve(robot, t) for t in T] if alone else list(solve(robot, T))

@@ -1,4 +1,4 @@
-"""Laws of the search with any damping rule, in packs and in double; displacements are bounded."""
+"""The search with any damping rule, in packs and in double precision, and its bounded steps."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def virtual(robot: sp.Robot) -> sp.Robot:
 def test_nearly_all_random_targets_are_solved(
     name: str, base: str, robot_files: Callable[[str, str], Path]
 ) -> None:
-    """99.99 % of them in a nightly run, and all of the first ones."""
+    """At least 99.99 % in a nightly run, and all of the fewer targets of an ordinary run."""
     fixed = sp.urdf(robot_files(*FILES[name])) if name in FILES else sp.load(name)
     robot = virtual(fixed) if base == "virtual" else fixed.with_base(base)
     tip = fixed.tips[-1]
@@ -55,7 +55,7 @@ def test_nearly_all_random_targets_are_solved(
 
 
 def limbs(name: str, robot: sp.Robot) -> list[sp.PoseTask | sp.PositionTask]:
-    """Return the tasks of all hands and feet, in an order in which those of a limb are apart."""
+    """Return the tasks of all hands and feet, in an order in which hands and feet alternate."""
     if name == "g1":
         frames = ("left_ankle_roll_link", "left_rubber_hand", "right_ankle_roll_link")
         return [sp.PoseTask(frame) for frame in (*frames, "right_rubber_hand")]
@@ -73,7 +73,7 @@ def targets_of(robot: sp.Robot, tasks: list[sp.PoseTask | sp.PositionTask], q: n
 def check(
     robot: sp.Robot, tasks: list[sp.PoseTask | sp.PositionTask], found: sp.Solutions, targets: list
 ) -> None:
-    """Solutions meet all targets inside the limits."""
+    """Check that solutions meet all targets inside the limits."""
     solved = np.asarray(found.success)
     for task, target, reached in zip(
         tasks, targets, targets_of(robot, tasks, found.q), strict=True

@@ -107,7 +107,7 @@ def test_all_solutions_are_found_for_arms_of_robot_files(
 
 
 def test_hidden_angles_with_an_infinite_tangent_are_found() -> None:
-    """If the hidden angle is π from its zero, where tan(θ/2) is infinite, another zero is used."""
+    """If q3, the hidden angle, is π from its zero, where tan(θ/2) is infinite, another is used."""
     robot = any_arm(0)
     arm = general_arm(robot, robot.tips[0])
     assert arm is not None
@@ -122,8 +122,8 @@ def test_hidden_angles_with_an_infinite_tangent_are_found() -> None:
         assert contains(candidates[ends[i] - count[i] : ends[i]], q[i], 1e-6)
 
 
-def test_a_nearly_degenerate_numbering_is_not_complete(robot_files: RobotFiles) -> None:
-    """A numbering whose matrix has large entries, and inaccurate eigenvalues, is not complete."""
+def test_a_nearly_degenerate_numbering_is_not_wrongly_complete(robot_files: RobotFiles) -> None:
+    """If large entries of the matrix make eigenvalues inaccurate, complete candidates contain q."""
     robot = sp.urdf(robot_files("ManipulaPy", FILES[0]))
     q = np.array([-0.20675491, -1.07070052, -3.22237854, -0.05372969, -0.12294555, 1.96301948])
     q = q + 1e-5 * np.random.default_rng(1).normal(size=(50, 6))

@@ -18,14 +18,14 @@ from sizes import a_third
 from solving import solve
 from supple import SolveStatus
 
-# Robots whose targets were missed by an earlier search: some rows in the axes of the frame,
+# Robots whose targets are easily missed: some rows in the axes of the frame,
 # half-open prismatic joints, sizes of kilometers, frames that only turn.
 HARD = (123227, 186260, 183276, 181420, 179676, 122272, 141774, 138666, 1023, 1326, 1438, 96)
 HARD += (6200546,)  # five joints of two kinds for six rows of two tasks
 
 
-# Robots whose unit of length once mattered: joints of both kinds at limits; lengths only in screws,
-# also among the joints that move the task; a frame that does not move; one half-open slide.
+# Robots on which the unit of length easily matters: joints of both kinds at limits; lengths only in
+# screws, also among the joints that move the task; a frame that does not move; one half-open slide.
 ODD = (920018, 6060303, 6080407, 6100032, 7100180)
 
 
@@ -40,7 +40,7 @@ def test_reachable_targets_are_met() -> None:
 
 
 def in_unit(case: generated.Case, factor: float, **options: Any) -> Any:
-    """Solve a case with all lengths multiplied by a factor; slides in the case's own unit."""
+    """Solve a case with lengths times a factor; return q with slides in the unit of the case."""
     robot = rescaled(case.robot, factor)
     unit = np.where(robot.prismatic, factor, 1.0)
     tasks = tuple(with_length(task, factor) for task in case.tasks)

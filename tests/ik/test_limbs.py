@@ -18,7 +18,7 @@ TASKS = [
     HANDS[0],
     FEET[1],
     HANDS[1],
-]  # those of the arms, which share the waist, are apart
+]  # the tasks of the arms, which share the waist, are not adjacent
 
 
 @cache
@@ -46,13 +46,13 @@ def test_the_base_of_limbs_is_what_moves_all_of_them(base: str, joints: int) -> 
     )
 
 
-def test_robots_without_a_moving_base_have_no_limbs() -> None:
+def test_only_several_independent_tasks_on_a_moving_base_have_limbs() -> None:
     assert limbs_of(on("fixed"), TASKS) is None
     assert limbs_of(on("floating"), HANDS) is None  # the waist couples both
     assert limbs_of(on("floating"), FEET[:1]) is None
 
 
-def test_a_task_relative_to_another_limb_leaves_the_base_where_it_is() -> None:
+def test_with_a_task_relative_to_another_limb_seeds_do_not_place_the_base() -> None:
     related = sp.PositionTask("left_hand", base="left_foot")
     found = limbs_of(on("floating"), [related, FEET[1]])
     assert found is not None

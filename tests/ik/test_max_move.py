@@ -34,7 +34,7 @@ def test_solutions_within_max_move_of_q0_are_found(name, bound):
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_max_move_converges_exactly_if_a_solution_is_in_its_box(name):
+def test_a_search_with_max_move_converges_if_and_only_if_its_box_has_a_solution(name):
     robot = sp.load(name)
     q0 = inside(robot, 200, seed=2)
     poses = robot.fk(inside(robot, 200, seed=3))
@@ -134,7 +134,7 @@ def test_several_solutions_are_all_within_max_move():
     assert (every.moved <= 0.6 + ROUNDING).all()
 
 
-def test_solutions_of_a_gpu_that_are_too_far_are_searched_again(monkeypatch):
+def test_targets_whose_gpu_solutions_are_too_far_from_q0_are_searched_again(monkeypatch):
     robot = sp.load("ur5e")
     q0 = inside(robot, 50, seed=11)
     poses = robot.fk(q0 + np.random.default_rng(12).uniform(-0.53, 0.53, q0.shape))

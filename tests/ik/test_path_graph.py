@@ -18,7 +18,7 @@ Move = tuple[int, int]
 
 
 def random_graph(seed: int, branches: bool, cost: Cost) -> PathGraph:
-    """Return a graph of 5 layers of up to 4 configurations, with steps or a branch per column."""
+    """Return a graph of 5 layers of up to 4 configurations, with steps, or columns as branches."""
     rng = np.random.default_rng(seed)
     count, k = 5, 4
     q = rng.normal(size=(count, k, 2))

@@ -1,4 +1,4 @@
-"""Compiled parts of `plan_path`: targets between given ones, tracks, and samples that differ."""
+"""Compiled parts of `plan_path`: targets between given ones, tracks, choice of distinct samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def problem(poses: Array) -> PathProblem:
 
 
 def matrices(numbers: Array) -> Array:
-    """Poses (K, 4, 4) of targets in the kernel's layout (K, 12)."""
+    """Return the poses (K, 4, 4) of targets in the kernel's layout (K, 12)."""
     made = np.tile(np.eye(4), (len(numbers), 1, 1))
     made[:, :3] = numbers.reshape(-1, 4, 3).swapaxes(1, 2)
     return made
@@ -67,7 +67,7 @@ def test_a_track_is_exact_and_keeps_to_the_path() -> None:
 
 
 def test_a_track_ends_where_the_path_jumps() -> None:
-    """The last pose is near in the joints, but the path goes there on a detour."""
+    """The last pose needs only a small joint motion, but the path makes a detour to it."""
     poses = line(np.array([0.0, 0.02, 0.0]), 0.0, 3)
     path = problem(poses)
     far = path.targets.numbers.copy()
@@ -78,7 +78,7 @@ def test_a_track_ends_where_the_path_jumps() -> None:
 
 
 def test_a_track_divides_steps_that_are_too_long() -> None:
-    """A joint moves farther than a step may take it."""
+    """A joint moves farther along the path than one step allows."""
     s = np.linspace(0, 1, 33)[:, None]
     path = problem(PANDA.fk(HOME + s * [1.8, 0, 0, 0, 0, 0, 0]))
     x = path.targets.x[[0, -1]][None]

@@ -185,7 +185,7 @@ def test_a_start_outside_the_limits_returns_inside(name: str, beyond: float) -> 
     np.testing.assert_allclose(motion.q[-1], found.q[-1], atol=1e-9)
 
 
-def test_no_joint_turns_fully_to_stay_on_a_branch() -> None:
+def test_a_path_starts_where_the_joint_limits_allow_the_whole_motion() -> None:
     """If the last joint must move by 3.5 rad, it starts where its limits allow this."""
     s = np.linspace(0, 1, 80)
     q = HOME + np.outer(s, [0, 0, 0, 0, 0, 3.5]) + [0, 0, 0, 0, 0, 2.0]
@@ -246,7 +246,7 @@ def test_a_reconfiguration_is_reported_and_timed() -> None:
 
 
 def test_reconfigurations_need_no_closed_form() -> None:
-    """One and a half turns about the base, which the first joint cannot make at once."""
+    """The first joint cannot make the one and a half turns about the base in one motion."""
     arm = sp.dh([(0.4, 0, 0, 0), (0.3, 0, 0, 0), (0.2, 0, 0, 0)], limits=[(-2, 2)] * 3)
     a = np.linspace(0, 3 * np.pi, 200)
     circle = np.stack([0.5 * np.cos(a), 0.5 * np.sin(a), 0 * a], axis=1)

@@ -72,7 +72,7 @@ def carried(changes: Array, layers: list[Array], near: float) -> Array:
 # 38: targets next to a fold of the elbow
 @pytest.mark.parametrize("seed", [*range(nightly(24, 4)), 38])
 def test_planned_paths_of_six_joints_have_the_fewest_reconfigurations(seed: int) -> None:
-    """Where joints must exceed their ranges, `plan_path` changes no more than the exact search."""
+    """Where joints would leave their ranges, `plan_path` needs no more changes than the search."""
     rng = np.random.default_rng(seed)
     middle = rng.uniform(-1, 1, 6)
     room = rng.uniform(2.6, 3.1, 6)
@@ -119,10 +119,10 @@ def test_planned_paths_of_seven_joints_have_the_fewest_reconfigurations(seed: in
 )
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("first", [3, 200, 333, 490])
-def test_a_path_ends_at_a_target_out_of_reach_at_once(
+def test_a_path_ends_at_a_target_out_of_reach_after_refining_few_routes(
     monkeypatch: pytest.MonkeyPatch, first: int, count: int, tasks: sp.PositionTask | None
 ) -> None:
-    """Few routes are refined, although configurations are sampled only before and after it."""
+    """Few routes are refined, although only the reachable targets have sampled configurations."""
     routes: list[Any] = []
     T = np.tile(PANDA.fk([0.0, -0.6, 0.0, -2.2, 0.0, 1.7, 0.8]), (500, 1, 1))
     T[:, 1, 3] += np.linspace(-0.03, 0.03, 500)

@@ -23,8 +23,8 @@ Array = np.ndarray
 
 PATHS = int(os.environ.get("SUPPLE_PATHS", "60"))
 ROUNDING = 1e-12
-# Seeds among 10^4 whose paths once broke a law: a solution of a misaligned arm off the path, a
-# target within the tolerances called out of reach, a joint that turned beyond its limit.
+# Seeds among 10^4 whose paths provoke errors: a solution of a misaligned arm off the path, a target
+# within the tolerances called out of reach, a joint that turns beyond its limit.
 HARD = (406, 623, 1491, 4069, 9307)
 PARTS = 6  # tests among which the paths are divided
 

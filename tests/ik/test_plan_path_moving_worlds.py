@@ -1,7 +1,8 @@
 """Whole paths of robots with ball, planar and floating joints among obstacles.
 
-No place on a path is closer than its certificate, by dense samples of the kernel's distances and of
-coal's; paths that are clear without obstacles are found among them.
+No place on a path is closer to an obstacle than its certificate states, judged by dense samples of
+the kernel's distances and of coal's. A path that clears the obstacles if planned without them is
+also found with them.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def places(robot: sp.Robot, motion: Array | sp.paths.JointPath, count: int) -> A
 
 
 def coal_least(robot: sp.Robot, world: sp.World, q: Array) -> float:
-    """Return the smallest distance of a link and an obstacle by coal [m]."""
+    """Return the smallest distance of a link and an obstacle, computed by coal [m]."""
 
     def placed(shape: c.Shape, T: Array) -> tuple[object, object]:
         T = T @ shape.pose

@@ -134,7 +134,7 @@ def test_a_base_that_a_task_holds_stays_where_it_is() -> None:
     assert np.abs(robot.fk(found.q, base) - still).max() < 1e-6
 
 
-def test_a_start_outside_the_limits_returns_first() -> None:
+def test_a_path_from_outside_the_limits_first_returns_inside() -> None:
     robot = robot_of(1)
     q = walk(robot, 5, 10)
     j = robot.position_names.index(robot.joint_names[-1])

@@ -302,7 +302,7 @@ def test_a_solution_near_q0_is_found_if_there_is_one() -> None:
     assert np.abs(solve(robot, robot.fk(x), q0=q0).q - q0).max() < 0.3
 
 
-def test_joints_do_not_jump_for_small_gains_outside_the_workspace() -> None:
+def test_joints_do_not_jump_to_slightly_closer_poses_outside_the_workspace() -> None:
     # The target moves 30 cm beyond the boundary and along it; each solve starts from the previous
     # solution. Another branch may be slightly closer, which does not justify a jump to it.
     robot = supple.load("panda")

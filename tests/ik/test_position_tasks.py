@@ -176,7 +176,7 @@ def test_a_posture_alone_is_refused() -> None:
 def test_seeds_of_a_joint_are_in_the_middle_revolution_of_its_range(
     lower: float, upper: float, first: float, width: float
 ) -> None:
-    """More would repeat postures, and the first solution found would have needless turns."""
+    """A wider range would repeat postures, and first solutions would have needless turns."""
     robot = supple.load("planar3").with_limits(lower=lower, upper=upper)
     low, span, _ = seed_range(robot)
     np.testing.assert_allclose(low, first)

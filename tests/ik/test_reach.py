@@ -1,4 +1,4 @@
-"""UNREACHABLE is a proof: nothing reaches beyond the heights by which targets are judged."""
+"""UNREACHABLE is a proof by heights: bounds of the reach in many directions."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_the_report_names_a_joint_limit_that_blocks_the_target() -> None:
     assert found.report.at_limit == ()
 
 
-def test_a_joint_that_does_not_move_the_target_is_not_named() -> None:
+def test_the_report_names_no_joint_that_does_not_move_the_frame() -> None:
     finger = """
         <robot name="r"><link name="a"/><link name="b"/><link name="c"/><link name="f"/>
           <joint name="shoulder" type="continuous"><parent link="a"/><child link="b"/>

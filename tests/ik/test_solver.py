@@ -49,8 +49,8 @@ def test_the_order_of_solver_options_does_not_matter() -> None:
     assert one.tasks == other.tasks == (sp.PoseTask("panda_link7"),)
 
 
-def test_solvers_with_options_true_and_1_are_kept_apart() -> None:
-    """Solvers are kept by their options, and 1.0 == True."""
+def test_the_cache_of_solvers_distinguishes_the_options_true_and_1() -> None:
+    """Solvers are cached by their options; 1.0 == True, but True is refused."""
     for _ in range(2):
         assert sp.solve(PANDA, T[0], q0=NEAR[0], max_move=1.0)
         with pytest.raises(InputError, match="max_move"):
@@ -78,7 +78,7 @@ def test_solvers_of_many_options_are_kept_up_to_a_limit() -> None:
     assert len(robot._solvers.others) <= position._MOST_OPTIONS
 
 
-def test_options_with_default_values_take_the_known_solver() -> None:
+def test_options_with_default_values_take_the_cached_solver() -> None:
     robot = UR5E.with_base(sp.pose([0.2, 0, 0]))
     target = robot.fk(robot.neutral() + 0.3)
     one = sp.solve(robot, target)
@@ -88,7 +88,7 @@ def test_options_with_default_values_take_the_known_solver() -> None:
 
 
 @pytest.mark.parametrize("given", [np.array(0.5), np.array([0.5]), np.array([0.5, 0.5]), "0.5"])
-def test_options_that_equal_known_ones_are_checked(given: object) -> None:
+def test_options_that_only_look_like_cached_ones_are_refused(given: object) -> None:
     for _ in range(2):
         assert sp.solve(PANDA, T[0], q0=NEAR[0], max_move=0.5)
         with pytest.raises(InputError, match="max_move"):

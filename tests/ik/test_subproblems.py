@@ -36,7 +36,7 @@ def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
 @given(trees(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_subproblems_share_no_task_and_no_joint(tree: Tree, data: st.DataObject) -> None:
-    """No task or joint is in two subproblems, and rows depend only on joints of their own one."""
+    """No task or joint is in two subproblems; rows depend only on joints of their subproblem."""
     frames = st.sampled_from(tree.frames)
     axes = st.sampled_from([None, "world", "body", *tree.frames])
     base = st.none() | frames
@@ -287,7 +287,7 @@ def test_progress_counts_targets_of_all_subproblems_together(
     assert {total for _, total in told} == {3000}
     assert done == sorted(done)
     assert done[-1] == 3000
-    assert 500 in done  # one of two subproblems of a thousand targets
+    assert 500 in done  # a thousand targets with one of two subproblems solved
 
 
 def test_several_solutions_meet_the_targets_of_all_subproblems() -> None:

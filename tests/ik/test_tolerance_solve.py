@@ -189,7 +189,7 @@ def test_batches_and_single_targets_agree_on_success() -> None:
     assert all(found.success for found in one)
 
 
-def test_rows_that_stay_in_their_range_cost_nothing() -> None:
+def test_rows_that_stay_in_their_range_cost_no_iterations() -> None:
     """The search takes as many iterations as without the rows that stay in their range."""
     robot = supple.load("panda")
     wide, without = PositionTask(tolerance={"y": 10, "z": 10}), PositionTask(rows=("x",))

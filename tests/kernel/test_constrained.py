@@ -76,7 +76,7 @@ def solved(p: Problem, lane: Lane = LANE) -> tuple[Array, Array, Array]:
 def difference(p: Problem, x: Array, y: Array) -> float:
     """Return the relative difference of two steps, in the norm of the cost.
 
-    Without damping, steps that a norm shortens are not unique: then, of their costs.
+    Without damping, a step shortened by the bound on the norm is not unique: costs are compared.
     """
     R, size = p.cost_rows, 1 + np.linalg.norm(y) + np.linalg.norm(p.x0)
     if p.lambda2 == 0 and np.linalg.norm(y) >= p.bound * (1 - 1e-9):
@@ -86,7 +86,7 @@ def difference(p: Problem, x: Array, y: Array) -> float:
 
 
 def check_limits(p: Problem, x: Array) -> None:
-    """The box holds exactly; so does the norm, unless no point of the box is within it."""
+    """The box holds exactly, and the bound on the norm too, unless no point of the box keeps it."""
     assert np.isfinite(x).all()
     assert (x >= p.low).all()
     assert (x <= p.high).all()
@@ -134,7 +134,7 @@ def test_constrained_steps_of_any_size_satisfy_the_kkt_conditions(n: int, tidy: 
         x, side, state = solved(p)
         check_limits(p, x)
         off, missed = certificate(p, x)
-        assert off <= (1e-12 if (state > 1).any() else 1e-9), seed  # of the box alone: as above
+        assert off <= (1e-12 if (state > 1).any() else 1e-9), seed  # as above without an active row
         assert ((state == GIVEN_UP) == missed).all(), seed
         assert (x[side < 0] == p.low[side < 0]).all()
         assert (x[side > 0] == p.high[side > 0]).all()

@@ -11,7 +11,7 @@ COUNT = 20
 
 
 def drawn(seed: int, dtype: np.dtype) -> tuple[list[tuple[int, list[int]]], list[int], np.ndarray]:
-    """Return limbs, the columns of the base, and J (c, m, n) in which they share no other joint.
+    """Return limbs, the columns of the base, and J (c, m, n), in which limbs share only the base.
 
     Columns are in any order, some belong to no limb, and some limbs have fewer joints than rows, or
     none at all.

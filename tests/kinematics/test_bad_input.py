@@ -244,7 +244,7 @@ def test_an_unsuitable_out_array_is_refused(case: str) -> None:
 
 
 @pytest.mark.parametrize("out", [5, (), np.zeros((5, 4, 4)), (None,)])
-def test_out_of_fk_jacobian_must_be_a_pair_of_arrays(out: object) -> None:
+def test_the_out_argument_of_fk_jacobian_must_be_a_pair_of_arrays(out: object) -> None:
     with pytest.raises(supple.errors.InputError, match="out must be a pair of arrays"):
         PANDA.fk_jacobian(PANDA.random(5, seed=0), out=out)  # type: ignore[arg-type]
 
@@ -301,7 +301,7 @@ def test_an_out_array_that_overlaps_the_input_is_written_correctly() -> None:
     assert (robot.jacobian(q, out=memory.reshape(64, 6, 7)) == expected).all()
 
 
-def test_two_outs_that_overlap_are_refused() -> None:
+def test_two_out_arrays_that_overlap_are_refused() -> None:
     robot, memory = supple.load("panda"), np.zeros(100 * 58)
     out = memory[: 64 * 16].reshape(64, 4, 4), memory[32 : 32 + 64 * 42].reshape(64, 6, 7)
     with pytest.raises(supple.errors.InputError, match="share memory"):

@@ -84,7 +84,7 @@ def any_arm(random: np.random.Generator) -> tuple[sp.Robot, str]:
 def named_by_eye(robot: sp.Robot, kind: str, q: Vectors) -> tuple[str, str | None]:
     """Return words for shoulder and elbow from the places of the arm's points at q (n,).
 
-    The elbow has none where the wrist does not reach outward.
+    The word for the elbow is None where the second bone does not end outward of the shoulder.
     """
     T = robot.fk(q, robot.description.links)
     o, z = T[:, :3, 3], T[:, :3, 2]  # axis k + 1 is z of frame k

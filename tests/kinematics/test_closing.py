@@ -62,7 +62,7 @@ def test_a_closed_configuration_is_the_nearest_one() -> None:
 
 
 def test_loops_may_be_added_to_any_robot() -> None:
-    """A Panda that holds a bar fixed to the world by a ball joint, in batches and alone."""
+    """A Panda that holds a bar fixed to the world by a ball joint, with and without batches."""
     panda = sp.load("panda")
     T = panda.fk(panda.neutral()) @ sp.pose([0, 0, 0.3])
     bar = panda.with_frame("bar", panda.tips[0], sp.pose([0, 0, 0.3]))
@@ -109,7 +109,7 @@ def test_any_number_of_random_configurations_is_closed_though_few_draws_are() ->
         assert np.abs(robot.loop_error(q)).max() < 1e-9
 
 
-def test_loops_that_cannot_be_closed_are_named() -> None:
+def test_loops_that_cannot_be_closed_are_refused() -> None:
     arm = sp.load("planar2")
     far = arm.with_frame("far", arm.description.root, sp.pose([9, 0, 0]))
     wrong = far.with_loop(arm.tips[0], "far")

@@ -111,7 +111,7 @@ def test_spatial_twists_are_body_twists_transformed_to_the_origin(case: tuple) -
         np.testing.assert_allclose(moved.jacobian(q, "other", axes="spatial"), spatial, atol=1e-12)
 
 
-def test_accelerations_that_are_not_finite_are_named() -> None:
+def test_accelerations_that_are_not_finite_are_refused() -> None:
     robot = supple.load("planar3")
     with pytest.raises(supple.errors.InputError, match="qdd must be finite"):
         robot.bias_jerk([0, 0, 0], [0, 0, 0], [0, np.nan, 0])

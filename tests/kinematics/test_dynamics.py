@@ -171,7 +171,7 @@ def test_masses_given_by_with_inertia_give_the_formula_of_a_pendulum() -> None:
     assert arm.mass == 2.0
 
 
-def test_missing_or_invalid_masses_are_named() -> None:
+def test_missing_or_invalid_masses_are_refused() -> None:
     arm = supple.load("panda")
     with pytest.raises(DescriptionError, match=r"panda has no masses.*with_inertia"):
         arm.inertia_matrix(np.zeros(7))

@@ -1,4 +1,4 @@
-"""The modules that `import supple` loads, and its environment variables, read with a first name."""
+"""The modules that `import supple` loads, and environment variables, read when a name is used."""
 
 from __future__ import annotations
 

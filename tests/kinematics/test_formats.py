@@ -149,7 +149,7 @@ def test_poses_and_jacobians_of_a_written_robot_are_those_of_pinocchio(seed: int
 
 
 def test_urdf_text_is_read_alike_by_pinocchio() -> None:
-    """Pinocchio has a parser of its own; mimic joints move by themselves in its model."""
+    """Pinocchio has a parser of its own; in its model, mimic joints move independently."""
     robot = drawn_robot(3, ("revolute", "continuous", "prismatic", "fixed"))
     model = pin.buildModelFromXML(robot.to_urdf(), mimic=True)
     data = model.createData()

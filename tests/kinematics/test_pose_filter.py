@@ -1,4 +1,4 @@
-"""Targets from a tracked hand: continuous, bounded, and those of the hand where it is tracked."""
+"""Targets from a tracked hand: continuous, bounded, and following the hand while it is tracked."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_targets_are_continuous_through_losses_and_jumps_of_the_tracker(
 
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_tracker_that_jumps_does_not_move_the_tool(seed: int) -> None:
-    """Whether it jumps back or stays; if it stays, the bounds would allow the motion in the end."""
+    """A jump is ignored whether the tracker jumps back or stays, even if bounds allow it later."""
     rng = np.random.default_rng(seed)
     t = 0.01 * np.arange(120)
     jumped = sp.pose(rng.normal(size=3) * 10 ** rng.uniform(-1, 1))
@@ -139,7 +139,7 @@ def test_a_hand_that_is_too_fast_for_a_moment_is_followed_again(seed: int) -> No
 
 @pytest.mark.parametrize("axes", ["world", "body"])
 @pytest.mark.parametrize("seed", seeds(2))
-def test_motions_are_those_of_the_hand_in_the_chosen_axes(seed: int, axes: str) -> None:
+def test_the_target_repeats_the_motion_of_the_hand_in_the_chosen_axes(seed: int, axes: str) -> None:
     rng = np.random.default_rng(seed)
     begin, tool = (
         sp.pose(*rng.normal(size=(1, 3)), rotation_vector=rng.normal(size=3)) for _ in "ht"

@@ -25,7 +25,9 @@ def everything(robot: supple.Robot, q: np.ndarray, frame: str, axes: str) -> lis
 
 @pytest.mark.parametrize("size", [(), (100,), (1100,)], ids=str)
 @pytest.mark.parametrize("name", ["double_y", "mimicking"])
-def test_a_robot_is_shared_between_threads(name: str, size: tuple[int, ...]) -> None:
+def test_threads_that_share_a_robot_get_the_bits_of_a_single_thread(
+    name: str, size: tuple[int, ...]
+) -> None:
     # A robot compiles a chain at the first call for a frame; this happens in all threads at once.
     make = mimicking if name == "mimicking" else lambda: supple.load(name)
     serial, shared = make(), make()

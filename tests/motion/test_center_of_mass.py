@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def with_masses(seed: int) -> tuple[sp.Robot, np.random.Generator]:
-    """Return a random robot whose links have random masses, some of them none."""
+    """Return a random robot whose links have random masses, some of them zero."""
     rng = np.random.default_rng(seed)
     made = robot(rng, size=1.0)
     links = {joint.parent for joint in made.description.joints}
@@ -89,8 +89,8 @@ def test_solve_and_servo_reach_the_center_of_mass(seed: int) -> None:
     assert np.abs(made.center_of_mass(q) - target).max() <= max(0.2 * before, 1e-6)
 
 
-def test_a_humanoid_balances_while_its_hands_move() -> None:
-    """Positions of several frames and the center of mass share one step."""
+def test_solve_meets_a_position_and_the_center_of_mass_together() -> None:
+    """The position of a frame and two coordinates of the center of mass are met together."""
     made, rng = with_masses(3)
     tasks = [sp.PositionTask(made.tips[0]), CenterOfMassTask(("x", "y"))]
     q = made.random(seed=rng)

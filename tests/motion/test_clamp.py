@@ -100,7 +100,7 @@ def test_linearizations_number_the_rows_of_each_end_effector() -> None:
 
 
 def test_planar_effectors_are_clamped_separately() -> None:
-    """Two rows of each end effector are clamped alone: in Python, in a batch and in a Servo."""
+    """The two rows of each end effector are one group in Python, in a batch and in a Servo."""
     e, J = np.array([3.0, 4.0, 0.3, 0.4]), np.eye(4)
     clamp, expected = ErrorClamp(Pseudoinverse(), 1.0), [0.6, 0.8, 0.3, 0.4]
     pair = Linearization(J, e, effectors=(0, 0, 1, 1))

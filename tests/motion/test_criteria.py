@@ -145,7 +145,7 @@ def brute(one: Array, other: Array, count: int = 400) -> float:
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_distances_are_those_of_the_shapes_in_the_world(name: str) -> None:
-    """The value is that of the distances; those of capsules and spheres agree with samples."""
+    """The cost follows from the distances; those of capsules and spheres agree with samples."""
     criterion, world = clearance(name), surroundings(name)
     for q in robot(name).random(5, seed=4):
         one_each = {"box", "ball"}  # pairs of links with several shapes are listed by the nearest

@@ -156,7 +156,7 @@ def test_lambda2_has_the_shape_of_the_batch_also_if_empty(
 
 @rules
 def test_instruction_sets_give_the_same_lambda2_up_to_rounding(rule: KernelRule) -> None:
-    # Some instruction sets use fused multiply-add, so φ and λ² agree only as closely as above.
+    # Some instruction sets use fused multiply-add, so λ² agrees only up to rounding errors.
     sigma, gamma = random_spectra(np.random.default_rng(5), 2000, 6)
     past = np.tile([0.0, 0.7, 0.1], (2000, 1))
     past[:, 0] = (gamma**2).sum(axis=1)

@@ -51,7 +51,7 @@ def one(name: str) -> supple.Robot:
 
 @cache
 def another(name: str) -> supple.Robot:
-    """Return an equal robot, for which nothing is known yet."""
+    """Return an equal robot that is another object, without cached results."""
     return supple.load(name)
 
 

@@ -1,4 +1,4 @@
-"""A task that is defined here alone works in every function: no other file knows its class."""
+"""A task that only this file defines works in every function."""
 
 from __future__ import annotations
 

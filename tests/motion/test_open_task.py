@@ -253,7 +253,7 @@ def test_an_open_target_that_cannot_be_met_is_not_called_unreachable() -> None:
 
 
 def test_open_tasks_work_on_robots_with_a_floating_base() -> None:
-    """J has one column for each velocity; by differences it is the Jacobian, also of a second."""
+    """J, given or by differences, has a column for each velocity, and J̇q̇ is right."""
     arm = sp.load("panda").with_base("floating")
     q, qd = arm.random(seed=3), np.random.default_rng(4).normal(size=arm.nv)
 

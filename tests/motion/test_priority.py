@@ -199,7 +199,7 @@ def test_a_transition_makes_priorities_continuous_where_tasks_conflict(
 ) -> None:
     """From one sample to the next q̇ changes in proportion to their distance, across the conflict.
 
-    Without the transition it jumps, and an undamped step is unbounded beside it.
+    Without the transition q̇ jumps, and an undamped step is unbounded near the conflict.
     """
     at = conflict(np.random.default_rng(seed))
     plain, smooth = Priority(step), Priority(step, transition=0.1)
@@ -223,7 +223,7 @@ def test_a_transition_makes_priorities_continuous_where_tasks_conflict(
 
 @pytest.mark.parametrize("s", [0.1, 0.5, 0.8])
 def test_a_transition_leaves_lower_tasks_a_share_of_a_direction(s: float) -> None:
-    """Of the third task's motion along a direction, of which the second took h, 1 - h remains."""
+    """If the second task takes the fraction h of a direction, the third task keeps 1 - h of it."""
     edge, h = 0.1, s * s * (3 - 2 * s)
     t = s * edge / np.sqrt(1 - (s * edge) ** 2)  # the second task's σ is s · edge of its ‖J‖
     rows = ([[1.0, 0.0, 0.0]], [[1.0, t, 0.0]], [[0.0, 2.0, 0.0]])

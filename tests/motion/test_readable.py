@@ -1,4 +1,4 @@
-"""What holds a user's own functions prints their names, not their addresses in memory."""
+"""Objects that hold functions of users are printed with the functions' names, not addresses."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_two_ball_joints_and_an_elbow_move_on_a_circle() -> None:
         np.testing.assert_allclose(length, length[0], atol=1e-9)
 
 
-def test_an_arm_on_a_base_that_cannot_move_has_the_self_motion_of_the_arm() -> None:
+def test_a_ball_joint_that_does_not_move_the_frame_leaves_self_motion_unchanged() -> None:
     """A ball joint that does not move the frame takes no part in its self-motion."""
     arm = sp.load("panda")
     far = Joint("other", "ball", arm.description.root, "extra")

@@ -1,4 +1,4 @@
-"""Laws of tasks on random trees: J is the derivative of e, and e leads to the target."""
+"""Laws of tasks on random trees: J is minus the derivative of e, and e leads to the target."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_every_task_is_in_all_files_of_the_recipe() -> None:
     assert forgotten(ROOT) == []
 
 
-def test_only_files_of_the_recipe_distinguish_kinds_of_goals() -> None:
+def test_code_that_depends_on_the_kind_of_goal_is_only_in_files_that_the_recipe_names() -> None:
     assert list(strangers(ROOT)) == []
 
 

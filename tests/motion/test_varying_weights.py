@@ -69,7 +69,7 @@ def test_more_rows_than_joints_always_conflict() -> None:
     assert found.lambda2 == pytest.approx(1e-4)
 
 
-def test_a_singular_main_task_is_damped_as_if_alone() -> None:
+def test_the_damping_of_a_singular_main_task_is_added_to_that_of_conflicts() -> None:
     how = VaryingWeights(1e-4, 0.2, 0.01, main_lambda2_max=0.04, main_size=0.1)
     for least in (0.2, 0.05, 0.0):
         main = Linearization(np.diag([1.0, least, 0.0])[:2], [0.3, 0.2])

@@ -34,7 +34,7 @@ def test_each_sample_is_loaded_once(data: Path, workers: int) -> None:
     np.testing.assert_array_equal(np.sort(read), np.arange(5000))
 
 
-def test_processes_share_the_samples(data: Path) -> None:
+def test_processes_divide_the_samples_among_them(data: Path) -> None:
     each = [samples(torch_samples(data, rank=k, world=3)) for k in range(3)]
     np.testing.assert_array_equal(np.sort(np.concatenate(each)), np.arange(5000))
 

@@ -125,7 +125,7 @@ def test_a_job_on_ray_survives_a_lost_node_and_uses_a_new_one(
     assert contents(out) == expected
 
 
-def test_a_killed_driver_is_continued(
+def test_the_job_of_a_killed_driver_is_continued(
     cluster: Any, tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
     """After the driver is killed several times, a last run gives the expected bytes."""
@@ -176,7 +176,7 @@ def test_a_solve_stage_runs_in_ray_data(cluster: Any) -> None:
     assert sorted(made["x"]) == sorted(columns["x"])
 
 
-def test_the_error_of_a_worker_is_that_of_the_driver(cluster: Any, tmp_path: Path) -> None:
+def test_an_error_in_a_worker_is_raised_by_the_driver(cluster: Any, tmp_path: Path) -> None:
     """If workers cannot write parts, the driver raises an error, and the job can be continued."""
     file = write(tmp_path / "t.parquet", reachable(UR5E, 4000))
     out = tmp_path / "out"

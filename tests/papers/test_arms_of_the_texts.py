@@ -44,7 +44,7 @@ def test_columns_of_the_jacobian_are_cross_products(name: str) -> None:
             np.testing.assert_allclose(J[:3, j], expected, atol=1e-12)
 
 
-def test_linear_rows_are_derivatives_and_rotational_ones_are_not() -> None:
+def test_linear_rows_of_the_jacobian_are_gradients_and_rotational_rows_are_not() -> None:
     """W, below (8): ∂J_j/∂q_k = ∂J_k/∂q_j (second derivatives commute) in linear rows only."""
     robot, h = supple.load("puma560"), 1e-5
     q = robot.random(seed=np.random.default_rng(5))
@@ -79,7 +79,7 @@ def test_an_arm_with_a_spherical_wrist_has_two_kinds_of_singularity(name: str) -
         assert lin.rank == 5
 
 
-def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
+def test_each_singularity_of_the_puma_loses_a_different_direction() -> None:
     """MK VI, Table I: at the wrist singularity a rotation is lost; with the wrist above the
     shoulder, the velocity across the arm's plane; with a stretched elbow, that along the arm.
     """
@@ -180,7 +180,7 @@ def test_too_much_damping_converges_slowly() -> None:
         np.testing.assert_allclose(e, left**5, rtol=1e-9)
 
 
-def test_an_exact_step_is_too_fast_near_the_singularity_only_along_it() -> None:
+def test_near_a_singularity_an_exact_step_is_too_fast_only_along_the_singular_direction() -> None:
     """DW 2: whether speeds are infeasible near a singularity depends on the commanded velocity."""
     robot = supple.load("planar2")
     J = robot.jacobian([0.3, 1e-3])[:2]

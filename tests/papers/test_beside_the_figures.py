@@ -63,7 +63,7 @@ def test_the_velocity_of_a_moving_base_is_subtracted() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_servo_on_a_moving_base_keeps_its_hand(known: bool) -> None:
+def test_a_servo_on_a_moving_base_keeps_its_hand_in_place(known: bool) -> None:
     """The hand stays at its place in the world if the velocity of the base is subtracted from the
     commanded one; with feedback alone it lags behind.
     """
@@ -252,7 +252,7 @@ def test_most_methods_of_buss_oscillate_alike_at_the_end_of_the_reach(ran: Ran) 
     assert of(ran, "buss-reach", "same for the pseudoinverse") is False
 
 
-def test_clamped_targets_reduce_the_oscillation_of_sdls(ran: Ran) -> None:
+def test_clamped_errors_reduce_the_oscillation_of_sdls(ran: Ran) -> None:
     found = ran("buss-reach").quantities
     assert found["sdls.oscillation"] > 0.05
     assert found["sdls_clamped.oscillation"] < 0.01
@@ -270,7 +270,7 @@ def test_clamps_cost_few_operations_compared_with_a_step(ran: Ran) -> None:
     assert of(ran, "buss-reach", "runtime") is True
 
 
-def test_the_transpose_is_a_virtual_force() -> None:
+def test_the_transpose_step_is_along_the_torques_of_a_virtual_force() -> None:
     """The transpose step points along the joint torques of a force e at the end effector."""
     robot = supple.load("iiwa14")
     rng = np.random.default_rng(6)

@@ -46,7 +46,7 @@ def test_the_paper_command_prints_only_json_with_the_numbers_of_python() -> None
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("later", [0.0, 3.0])  # [s] workers still importing, and at work
+@pytest.mark.parametrize("later", [0.0, 3.0])  # [s] while workers import, and while they compute
 def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: float) -> None:
     """SIGINT to the process group, as from a terminal, ends all processes with exit status 130.
 
@@ -90,7 +90,7 @@ def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: fl
 def test_an_interrupt_while_workers_start_is_raised_after_their_start() -> None:
     """An interrupt that arrives while workers start is raised after they have started.
 
-    Raised at once, it would leave a worker without its data.
+    Raised immediately, it would leave a worker without its data.
     """
     done = python(
         "import os, signal, threading, time\n"

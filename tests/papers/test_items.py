@@ -132,7 +132,7 @@ def test_faults_of_items_are_detected() -> None:
     assert list(unguarded(item)) == [f"no test of the mutant {known}", "no mutant none"]
 
 
-def test_every_mutant_of_an_item_is_named() -> None:
+def test_every_mutant_in_the_lists_of_items_guards_an_item() -> None:
     """The lists in tools/mutants/items contain only mutants that guard an item."""
     lists = mutants.lists().items()
     listed = {mutant.name for path, each in lists if path.startswith("items/") for mutant in each}

@@ -16,7 +16,7 @@ from supple.papers.maciejewski_klein import (
 )
 from supple.papers.maciejewski_klein.configurations import wrist_jacobian
 
-# The literal transcription of the filter is shared with the tests of motion.
+# The literal transcription of the filter is shared with the tests in tests/motion.
 from filtering_paper import Estimated, eq14, repaired
 
 Array = np.ndarray
@@ -96,8 +96,8 @@ def test_the_square_experiment_repeated_in_centimeters_is_the_same(ran: Ran, met
 
 def test_the_square_experiment_has_the_published_errors(ran: Ran) -> None:
     """The largest error and its integral are those of the paper with variable damping: 22 % and
-    9.94 cm. With filtering they are less than the printed 4 % and 0.25 cm by supple's gain, and
-    larger as printed. Joint speeds are below 0.05 rad per interval.
+    9.94 cm. With filtering, both are less than the printed 4 % and 0.25 cm if α is supple's, and
+    larger if α is the printed one. Joint speeds are below 0.05 rad per interval.
     """
     found = ran("mk-two-link").quantities
     assert found["variable.da_peak"] == pytest.approx(0.2190, abs=5e-5)
@@ -113,7 +113,8 @@ def test_the_square_experiment_has_the_published_errors(ran: Ran) -> None:
 
 def test_no_reading_of_lambda_gives_the_printed_numbers(ran: Ran) -> None:
     """With α from (14), as printed, the filter misses 4 % and 0.25 cm for any λ: without λ, with
-    λ of the smallest σ, and with means of both σ as σ_eff. The case without λ is a loop of its own.
+    λ of the smallest σ, and with means of both σ as σ_eff. Without λ, the result is that of
+    `undamped_filter`.
     """
 
     def mean(sigma: Array, x: Array) -> float:

@@ -16,7 +16,7 @@ from supple.papers.maciejewski_klein import (
     statements,
 )
 
-# The literal transcription of the filter is shared with the tests of motion.
+# The literal transcription of the filter is shared with the tests in tests/motion.
 from sizes import nightly
 
 Array = np.ndarray
@@ -95,7 +95,7 @@ def test_shares_of_paths_are_means_of_single_verdicts(ran: Ran) -> None:
         assert claim.holds is ({0.0: False, 1.0: True}.get(share))
 
 
-def test_avoidable_error_separates_the_methods(ran: Ran) -> None:
+def test_the_share_of_avoidable_error_is_smallest_with_the_filter(ran: Ran) -> None:
     """The avoidable error is that along directions with σ ≥ 1/θ̇max; on each path, its share is
     smallest with the filter and largest with a constant factor.
     """

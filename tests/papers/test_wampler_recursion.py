@@ -60,7 +60,7 @@ def test_torques_computed_link_by_link_are_those_of_the_transpose(kinds: str) ->
 
 
 @pytest.mark.parametrize("n", [2, 3, 6, 7, 10])
-def test_counts_with_right_angles_are_those_of_the_paper(n: int) -> None:
+def test_operation_counts_with_right_angle_twists_are_those_of_the_paper(n: int) -> None:
     rng, tally = np.random.default_rng(3), Tally()
     arm = Arm.random(rng, "R" * n)
     arm.motion(rng.uniform(-2, 2, n), tally).jacobian("tool")

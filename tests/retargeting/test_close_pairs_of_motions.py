@@ -1,4 +1,4 @@
-"""Laws of the distances that a motion keeps: what it remembers of earlier steps changes nothing."""
+"""Laws of the distances kept in a motion: values remembered from earlier steps do not matter."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def loop_of(mapping: PointMapping, world: sp.World) -> _core.Following:
 
 @pytest.mark.parametrize("seed", range(nightly(40, 4)))
 def test_distances_remembered_from_earlier_steps_change_only_rounding(seed: int) -> None:
-    """Skipped pairs and warm starts: rows equal those that know only the step before."""
+    """Rows with skipped pairs and warm starts equal those of a loop that saw only two steps."""
     rng = np.random.default_rng([seed, 7])
     robot = Humanoid.of(sp.urdf(humanoid_text())).robot
     limbs = [name for name in robot.description.links if name != "pelvis"]

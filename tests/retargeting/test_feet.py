@@ -57,7 +57,7 @@ def test_legs_of_five_joints_stand_below_the_hips() -> None:
 def test_a_foot_turns_about_its_toe_where_the_human_does() -> None:
     human = walking(0.5)
     at = {name: human.names.index(f"left_{name}") for name in ("ankle", "toe")}
-    short = human.positions.copy()  # feet, compared with the robot's
+    short = human.positions.copy()  # with short feet, compared with the robot's
     for side in ("left", "right"):
         one, other = (human.names.index(f"{side}_{name}") for name in ("ankle", "toe"))
         short[:, other, 0] -= 0.5 * (short[:, other, 0] - short[:, one, 0])

@@ -128,14 +128,16 @@ def test_bvh_agrees_with_formulas(seed: int, tmp_path: Path) -> None:
         (("CHANNELS 6", "CHANNELS -2"), "-2 channels"),
     ],
 )
-def test_bad_bvh_files_are_named(change: tuple[str, str], words: str, tmp_path: Path) -> None:
+def test_errors_about_bad_bvh_files_say_what_is_wrong(
+    change: tuple[str, str], words: str, tmp_path: Path
+) -> None:
     text = drawn_bvh(1)[0].replace(*change, 1)
     (tmp_path / "a.bvh").write_text(text)
     with pytest.raises(InputError, match=words):
         sp.retargeting.HumanMotion.load(tmp_path / "a.bvh")
 
 
-def test_bad_motions_are_named(tmp_path: Path) -> None:
+def test_errors_about_bad_motions_say_what_is_wrong(tmp_path: Path) -> None:
     points = walking(0.2).positions.copy()
     points[3, 2, 1] = np.nan
     np.savez(tmp_path / "nan.npz", global_joint_positions=points, names=list(walking(0.2).names))

@@ -24,7 +24,7 @@ SAID = re.compile(
 
 
 def hurried(seed: int, share: float) -> Retargeted:
-    """Return a walk on boxes of a robot with a share of its speeds and accelerations."""
+    """Return a walk on boxes whose limits on speed and acceleration are multiplied by `share`."""
     motion, mapping, world = stairs(seed, Humanoid.of(humanoid()).robot)
     limits = default_limits(mapping.humanoid.robot)
     limits = replace(

@@ -1,4 +1,4 @@
-"""Laws of `retarget`: standing feet rest on the ground, limits hold, streams equal files."""
+"""Laws of `retarget`: standing feet rest on the ground, limits hold, streams equal motions."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_the_limbs_of_a_real_humanoid_are_found(
         assert found.soles[k][:, 2].max() < -0.02
 
 
-def test_bad_arguments_are_named() -> None:
+def test_errors_about_bad_arguments_say_what_is_wrong() -> None:
     robot, motion = humanoid(), walking(0.5)
     with pytest.raises(sp.errors.InputError, match="two legs and two arms"):
         sp.retarget(sp.load("panda"), motion)
@@ -210,7 +210,7 @@ def test_links_keep_out_of_boxes(seed: int) -> None:
     assert (changes <= limits.max_acceleration[6:] * (1 + 1e-6)).all()
 
 
-def test_limits_that_a_motion_cannot_keep_are_named() -> None:
+def test_limits_that_retargeting_cannot_keep_are_refused() -> None:
     robot = Humanoid.of(humanoid()).robot
     with pytest.raises(sp.errors.InputError, match="no bound on the norm"):
         sp.retarget(robot, walking(0.5), limits=sp.Limits.for_robot(robot, max_norm=1.0))
@@ -226,7 +226,7 @@ def test_limits_that_a_motion_cannot_keep_are_named() -> None:
     assert np.isinf(limits.max_jerk).all()
 
 
-def test_a_period_given_as_frames_per_second_is_named() -> None:
+def test_a_period_given_as_frames_per_second_is_refused() -> None:
     human = walking(0.5)
     slow = HumanMotion(human.names, human.positions, 0.0083)
     with pytest.raises(sp.errors.InputError, match="fps must be a finite number at least 1"):

@@ -46,7 +46,7 @@ def test_an_arm_passes_the_end_of_its_reach_if_the_command_returns_soon(
 ) -> None:
     """A stretching UR5e does not stop for a command that is a few millimeters beyond its reach.
 
-    The joints would have to accelerate again, 4 to 17 mm behind.
+    After a stop, the joints would have to accelerate again, 4 to 17 mm behind the command.
     """
     arm, dt, half = sp.load("ur5e"), 0.004, 0.15
     stretched = np.array([0.3, -0.8, 0.0, 0.4, -1.0, 0.5])
@@ -71,7 +71,7 @@ def test_an_arm_passes_the_end_of_its_reach_if_the_command_returns_soon(
 
 @pytest.mark.parametrize("name", ["puma560", "ur5e"])
 def test_a_servo_does_not_turn_around_a_singularity_that_is_missed_narrowly(name: str) -> None:
-    """The path passes the shoulder at 0.1 mm: the arm cuts this corner instead of turning."""
+    """The path misses the shoulder singularity by 0.1 mm: the arm cuts this corner."""
     here = passage(name, "shoulder")
     q = run(NAMED["Servo"], here)
     assert measured(here, q).position_rms < 1.5e-4

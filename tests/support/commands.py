@@ -1,4 +1,4 @@
-"""Commands run in this process, as a user meets them."""
+"""Runs commands of `supple` in this process, with the output that a user sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Independent solutions of the step within a box, a norm and rows: by enumeration, by certificate.
+"""Oracles of the step within a box, a norm and rows: an enumeration, and a test of optimality.
 
 minimize ‖J (x - x0)‖² + λ² ‖x - x0‖² subject to low <= x <= high, ‖x‖ <= bound, G x >= h, with
 precedence in this order, and of each row over those after it.
@@ -71,7 +71,7 @@ def _faces(A: Array, b: Array, fixed: list[int]) -> Iterator[_Face]:
             u, s, vt = np.linalg.svd(A[rows])
             rank = int((s > 1e-10 * max(s.max(), 1e-300)).sum())
             if rank < len(rows) and not fixed:
-                continue  # the same face belongs to fewer rows
+                continue  # fewer rows describe the same face
             a = vt[:rank].T @ ((u[:, :rank].T @ b[rows]) / s[:rank])
             if np.abs(A[rows] @ a - b[rows]).max() <= 1e-9:
                 yield _Face(a, vt[rank:].T)
@@ -182,9 +182,9 @@ def certificate(p: Problem, x: Array, close: float = 1e-10) -> tuple[float, Arra
 
     The number is the largest of all distances that would be zero at the optimum: of the gradient
     from the cone of active constraints, and of each missed row from the cone of what precedes it.
-    They are relative to the size of the gradient's terms, and to the length of the row. It is valid
-    unless the norm is at its bound and a row is missed: then a single x may remain, without normals
-    that say so.
+    They are relative to the size of the gradient's terms, and to the length of the row. The number
+    is valid unless the norm is at its bound and a row is missed: then x may be the only point that
+    remains, which the normals do not show.
     """
     n, (G, h) = len(p.x0), p.unit_rows
     normals = [np.eye(n)[j] for j in range(n) if x[j] <= p.low[j]]

@@ -1,8 +1,8 @@
 """Literal transcriptions of the papers' damping rules: slow, with sixty digits.
 
 Matrices are NumPy arrays of Decimal, so results are exact for a given J of any condition number.
-They are written from Deo & Walker 1995 (DW), Maciejewski & Klein 1988 (MK) and corrections of their
-misprints, not from supple's code. λ² is `lambda2` throughout (DW print it as λ).
+The transcriptions are made from Deo & Walker 1995 (DW), Maciejewski & Klein 1988 (MK) and
+corrections of their misprints, not from supple's code. λ² is `lambda2` throughout (DW print λ).
 """
 
 from __future__ import annotations

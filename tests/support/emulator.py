@@ -260,7 +260,7 @@ def _joined(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _merged(texts: Iterable[str]) -> str:
-    """Return the parts of texts that end with a namespace, each once and after those before it."""
+    """Join texts; a part that ends with a namespace appears once, after those that precede it."""
     merged: list[str] = []
     for text in texts:
         place = 0
@@ -336,7 +336,7 @@ def install(patch: pytest.MonkeyPatch) -> Device:
 
 
 def emulated_and_real() -> Any:
-    """Return a fixture that runs all tests of a file on this GPU, and on a real one: -m cuda."""
+    """Return a fixture that runs tests on the emulated GPU and, with -m cuda, on a real one."""
 
     def device(request: pytest.FixtureRequest) -> Iterator[str]:
         _forget()

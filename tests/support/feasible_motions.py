@@ -48,7 +48,7 @@ def feasible_motion(
 
     The joints move on a straight line from rest to rest. Its middle is a singular configuration
     ("through") or any other one ("anywhere"); or it ends at a singular configuration and returns
-    ("turn"); or it begins along the singular configurations near its middle ("along").
+    ("turn"); or near its middle it runs along the singular configurations ("along").
     """
     limits, (lower, upper) = limits_of(robot, rng), inside(robot, 0.05)
     middle = rng.uniform(lower, upper) if shape == "anywhere" else singular(robot, rng)

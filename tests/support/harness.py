@@ -147,7 +147,7 @@ class Lane:
         return out[0], out[1], out[2]
 
     def gram_svd(self, a: Array, small: float) -> tuple[Array, Array, Array, Array]:
-        """Return Uᵀ (c, k, m), ascending sigma (c, k), Vᵀ (c, k, n), and a mask (c,): accurate."""
+        """Return Uᵀ (c, k, m), ascending sigma (c, k), Vᵀ (c, k, n), and accuracy masks (c,)."""
         count, m, n = a.shape
         k = min(m, n)
         out = self._empty((count, k, m), (count, k), (count, k, n), (count,))

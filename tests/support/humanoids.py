@@ -38,7 +38,7 @@ def humanoid_text(
     ankle: tuple[float, float] = (1.2, 0.6),
     speed: float = 12.0,
 ) -> str:
-    """Return the URDF of a humanoid of about 1.3 m with 23 joints, times a size.
+    """Return the URDF of a humanoid of about 1.3 m, scaled by a size, with 23 joints.
 
     Args:
         size: Factor of all lengths but those of `sole`.

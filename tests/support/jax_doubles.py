@@ -14,6 +14,6 @@ def doubles() -> Any:
     if not hasattr(jax, "ffi"):  # callbacks run on other threads, where the context is not in force
         jax.config.update("jax_enable_x64", True)
         return nullcontext()
-    # JAX has moved the function.
+    # The module of the function depends on the version of JAX.
     place = jax if hasattr(jax, "enable_x64") else jax.experimental
     return place.enable_x64(True)

@@ -148,8 +148,8 @@ def leg(*, floating: bool = True, sides: str = "lr") -> str:
     """Return legs with the proportions of Cassie: each has two rods that close loops.
 
     One rod, on a ball joint, joins the hip to the heel; the other one joins the crank of the foot
-    to the foot. Dimensions and axes are those of Agility's published model, from memory where the
-    file is not at hand: a rod ends where the other body is in the drawn configuration.
+    to the foot. Dimensions and axes follow Agility's published model, some only approximately: a
+    rod ends where the other body is in the drawn configuration.
     """
     made, equality = "", ""
     for side in sides:
@@ -205,7 +205,7 @@ def leg(*, floating: bool = True, sides: str = "lr") -> str:
 
 
 def coupled(seed: int) -> str:
-    """Return an arm of six hinges, three of which follow others or a follower by polynomials."""
+    """Return an arm of eight hinges, four of which follow another hinge by a polynomial."""
     rng = np.random.default_rng(seed)
     inside = '<site name="tip" pos="0 0 0.2"/>'
     for i in reversed(range(8)):
@@ -235,7 +235,7 @@ class MuJoCo:
         return max(self._one(robot, one) for one in q.reshape(-1, robot.nq))
 
     def points(self, robot: sp.Robot, q: Array) -> Array:
-        """Return the position residual (k, 3) of each loop, and those of joints in the first entry.
+        """Return the position residual (k, 3) of each loop; that of a joint is in the first entry.
 
         A joint that follows another one without being a degree of freedom is left out.
         """

@@ -21,8 +21,8 @@ def nightly(full: T, suite: T) -> T:
 def a_third(cases: Any_Sequence, *which: object) -> Any_Sequence:
     """Return every third case, or all of them in a nightly run.
 
-    The first one depends on the parameters of the test: in another test of the same law, the
-    other cases have their turn.
+    The first case depends on `which`, the parameters of the test, so that tests with other
+    parameters run other cases.
     """
     first = zlib.crc32(repr(which).encode()) % 3
     return cases if NIGHTLY else cases[first::3]  # type: ignore[return-value]

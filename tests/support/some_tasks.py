@@ -44,7 +44,7 @@ def a_frame_task(kind: type, rng: np.random.Generator, frames: tuple[str, ...]) 
 
 
 def some_tasks(robot: Robot, rng: np.random.Generator) -> list[Some]:
-    """Return one task of each kind, with default options."""
+    """Return tasks of every kind, most of them with random options."""
     frames, n = robot.frames, robot.dof
     T = np.eye(4)
     T[:3, :3], T[:3, 3] = rotation(rng, False), rng.uniform(-1, 1, 3)

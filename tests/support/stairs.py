@@ -9,7 +9,7 @@ from supple.collision import Box
 from supple.motion.linearization import Array
 from supple.retargeting import HumanMotion, PointMapping, walking
 
-AHEAD = 0.04  # of an ankle to the middle of its foot [m]
+AHEAD = 0.04  # from an ankle to the middle of its foot [m]
 
 
 def stairs(seed: int, robot: sp.Robot) -> tuple[HumanMotion, PointMapping, sp.World]:

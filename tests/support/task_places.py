@@ -15,10 +15,12 @@ FILES = (PUBLIC, TRAITS, FORMULAS, EXAMPLES)
 TASK = re.compile(r"^class ([A-Z]\w*Task)\(", re.MULTILINE)
 GOAL = re.compile(r"^    goal: ClassVar\[Goal\] = Goal\.(\w+)", re.MULTILINE)
 FUNCTIONS = ("jacobian", "offset", "reached", "bias_acceleration", "command")
-# Tests of the kind of a task. Poses alone have closed forms and conversions of their own, and open
-# tasks are evaluated in Python; all else is asked of the class attributes of `Task`.
+# Code that tests the kind of a task. It may test for poses, which alone have closed forms and
+# conversions of their own, and for open tasks, which are evaluated in Python; all other code reads
+# class attributes of `Task`.
 DISTINGUISHED = re.compile(r"isinstance\([^()]*\)|\bis \w+Task\b")
-# Public in `supple.redundancy`, and internal to robots with couplings, with tests of their own.
+# An OpenTask is public in `supple.redundancy`, and a CouplingTask is internal to robots with
+# couplings; both have tests of their own.
 ELSEWHERE = {"OpenTask", "CouplingTask"}
 DEFAULT = "frame"  # the goal that the functions of the kernel compute where no branch is taken
 TURNED = {"axis"}  # goals whose J and J̇q̇ are rows of a frame's twist

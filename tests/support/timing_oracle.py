@@ -229,8 +229,8 @@ def turning_duration(
 ) -> float:
     """Return the shortest duration of a motion over a distance `there` and then `back` [s].
 
-    It is at rest at both ends. The acceleration where it turns back is found by three comparisons
-    of 40 of them, and the phases are integrated one by one.
+    It is at rest at both ends. The acceleration where it turns back is the best of 40 values on
+    each of three ever finer grids, and the phases are integrated one by one.
     """
 
     def rise(peak: float, start: float) -> tuple[float, float]:

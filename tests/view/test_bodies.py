@@ -85,7 +85,7 @@ def test_solids_or_problems_are_reported_for_a_real_urdf_file(robot_files: Any) 
     assert solids or problems
 
 
-def test_a_missing_mesh_is_named(tmp_path: Path) -> None:
+def test_the_error_about_a_missing_mesh_names_it(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"none\.stl was not found near robot\.urdf"):
         mesh_file("package://pack/none.stl", package(tmp_path))
 
@@ -141,7 +141,7 @@ def test_shapes_of_an_mjcf_file_are_where_mujoco_has_them(tmp_path: Path) -> Non
         np.testing.assert_allclose(np.ptp(local, axis=0), 2 * model.geom_aabb[i, 3:], rtol=0.03)
 
 
-def test_a_missing_mesh_of_an_mjcf_file_is_named(tmp_path: Path) -> None:
+def test_the_problem_of_a_missing_mesh_of_an_mjcf_file_names_it(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     file = tmp_path / "arm.xml"
     file.write_text(MJCF.replace('vertex="0 0 0  1 0 0  0 1 0  0 0 1  1 1 0"', 'file="no.stl"'))

@@ -40,7 +40,7 @@ def test_solutions_of_arms_without_branch_names_are_numbered(name: str) -> None:
     assert branch_names(found) == tuple(str(k + 1) for k in range(len(found)))
 
 
-def test_a_followed_line_is_drawn_and_played_at_its_targets() -> None:
+def test_a_planned_line_is_drawn_between_its_targets_and_replayed_to_its_end() -> None:
     simulation = Simulation(UR5E, HOME)
     targets = line(HOME, [0.0, 0.15, 0.1])
     path = ToolPath.of(simulation.plan_path(targets), UR5E, DT)

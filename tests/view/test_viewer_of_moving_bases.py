@@ -80,7 +80,7 @@ def test_a_robot_follows_its_targets_and_its_base(name: str, task: str) -> None:
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_sliders_move_one_coordinate(name: str) -> None:
-    """Those of a quaternion are the rotation vectors of SciPy."""
+    """The three sliders of a quaternion set its rotation vector, as computed by SciPy."""
     robot = ROBOTS[name]
     simulation = Simulation(robot)
     for j, joint in enumerate(robot.joint_names):

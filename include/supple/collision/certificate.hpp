@@ -6,9 +6,10 @@
 //
 //   x(s) = x + s J Δ + R,   |R| <= s² κ/2,   κ = Σ_l |Δ_l| ρ_l (|Δ_l| + 2 Σ_{m<l} |Δ_m|),
 //
-// because ∂²x/∂q_m∂q_l = z_m × (z_l × (x - p_l)) for a joint m that is not farther from B than l,
-// whose length is at most the distance ρ_l of x from the axis of l, which grows along the motion by
-// no more than the joints beyond l move x. The gap along n is therefore at least
+// because ∂²x/∂q_m∂q_l = z_m × (z_l × (x - p_l)) for a joint m that is not farther from B than l.
+// The length of this derivative is at most the distance ρ_l of x from the axis of l, and ρ_l grows
+// along the motion by no more than the joints beyond l move x. The gap along n is therefore at
+// least
 //
 //   min over x in A of n·(x + s J Δ)  -  max over B of n·y  -  s² κ/2,
 //
@@ -74,8 +75,9 @@ SUPPLE_FN T flatness(const Shape<T>& shape, const Vec3<T>& n) {
 }
 
 // Whether the bound regards the second shape of a pair as the moving one, for the normal from the
-// second to the first. The normal of a face or edge stays normal to it in its own frame, in which
-// no part of the face comes closer if the shapes turn; otherwise the smaller shape moves.
+// second to the first. If one of them has a face or edge there, the other one moves: the normal,
+// fixed in the frame of the face, stays normal to it, and no part of the face comes closer if the
+// shapes turn. Otherwise the smaller shape moves.
 template <class T>
 SUPPLE_FN bool second_moves(const Shape<T>& first, const Shape<T>& second, const Vec3<T>& n) {
   const bool smaller = second.bound - second.radius < first.bound - first.radius;
@@ -196,10 +198,10 @@ SUPPLE_FN void distance_gradient(const CollisionModel<T>& model, const Placed<T>
   });
 }
 
-// Finds the pairs that joint displacements of at most `reach` (joints,) may bring closer than
-// `margin`, and the speeds of obstacles within `time`. Pairs that are close by construction count
-// as farther apart than they are, as for `clearance`. Returns their number; at most `most` are
-// written. `bound` (moving,) is scratch memory.
+// Finds the pairs that may come closer than `margin` by joint displacements of at most `reach`
+// (joints,) and by the speeds of obstacles within `time`. Pairs that are close by construction
+// count as farther apart than they are (`eased_by` for `clearance`). Returns their number; at most
+// `most` are written. `bound` (moving,) is scratch memory.
 template <class L, class T>
 SUPPLE_FN int near_pairs(const CollisionModel<T>& model, Placed<T>& placed, const T* reach,
                          const T& margin, const T& clearance, const T& time, T* bound, int most,

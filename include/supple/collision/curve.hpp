@@ -46,7 +46,8 @@ namespace supple::inline SUPPLE_ISA {
 
 // Number of places at which distances are computed first.
 inline constexpr int first_places = 17;
-// How often a part of the curve is halved at most, and the number of parts after which none is.
+// How often a part of the curve is halved at most, and the number of parts after which no part is
+// halved.
 inline constexpr int most_halvings = 40, most_parts = 200'000;
 // Sum of joint angles above which a part is halved at once [rad]: its bound would be poor.
 template <class T>
@@ -134,8 +135,8 @@ SUPPLE_FN void curve_position(const JointCurve<T>& curve, const Chain<T>& chain,
 //   ‖φ''‖ <= ‖J(φ)⁻¹‖ (‖ω'‖ + ‖φ'‖²/2),   ‖ω'‖ <= ‖r''‖ + ‖r'‖²/2,   ‖φ'‖ <= ‖J(φ)⁻¹‖ ‖r'‖,
 //
 // and ‖J(φ)⁻¹‖ = (θ/2)/sin(θ/2) for θ = ‖φ‖. The chord is a line of φ, so that the deviation is at
-// most (x1 - x0)²/8 of the largest ‖φ''‖. Neither is longer than the angle by which the joint
-// turns.
+// most (x1 - x0)²/8 of the largest ‖φ''‖. Neither the chord nor the curve is longer than the angle
+// by which the joint turns, so that the deviation is at most twice this angle.
 template <class T>
 SUPPLE_FN T turned_aside(const T* c, int stride, const T& x0, const T& x1, bool whole) {
   const auto length = [](const Vec3<T>& a) { return sqrt(dot(a, a)); };
@@ -191,7 +192,8 @@ SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T 
       for (int k = j; k < j + 3; ++k) aside[k] += off;
     });
   }
-  // Between its ends on one piece, a cubic uses at most 3/4 of its two inner coefficients.
+  // On one piece, a cubic deviates only by its two inner coefficients, whose weights add up to at
+  // most 3/4.
   if (first == last) {
     visit_joints(chain, [&](int j) { aside[j] *= T(0.75); }, [](int) {});
   }
@@ -205,8 +207,8 @@ struct PartBound {
   int pair;    // of `bound`, or -1 if it is the margin
 };
 
-// Returns a bound of the distances on the part from `begin` to `end`, at most `margin`. The chords
-// are those of `prepare_part`.
+// Returns a bound, at most `margin`, of the distances on the part of the curve that `prepare_part`
+// has written to m.
 template <class L, class T>
 SUPPLE_FN PartBound<T> part_bound(const CollisionModel<T>& model, CurveMemory<T>& m, T margin,
                                   T clearance) {
@@ -272,7 +274,7 @@ SUPPLE_FN CurveBound<T> curve_bound(const CollisionModel<T>& model, const JointC
     if (closest_pair<L>(model, m.placed, demand.clearance, contact) >= 0)
       made.seen = min(made.seen, contact.distance);
   }
-  // Parts that are left, the first one last.
+  // A stack of the ends of the parts that are left, with the first part on top.
   T ends[most_halvings + 2];
   int halvings[most_halvings + 2], left = 1, parts = 0;
   ends[0] = high, halvings[0] = 0;

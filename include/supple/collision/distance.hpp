@@ -84,14 +84,14 @@ SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b, LastCorners*
   return found;
 }
 
-// Whether two shapes overlap by more than a depth -margin.
+// Whether two shapes overlap by more than the depth -margin, for a negative `margin`.
 template <class T>
 SUPPLE_NOINLINE bool is_deeper(const Shape<T>& a, const Shape<T>& b, const T& margin) {
   return distance(a, b).distance < margin;
 }
 
 // Whether the distance of two shapes, of which at most one is a half-space, is less than `margin`.
-// Unless that is negative, the depth of penetration is not computed, and cores that touch to
+// Unless `margin` is negative, the depth of penetration is not computed, and cores that touch to
 // rounding count as closer.
 template <class T>
 SUPPLE_FN bool is_closer(const Shape<T>& a, const Shape<T>& b, const T& margin) {

@@ -10,9 +10,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Improves the nearest points of two cores by projections of one point on the other core, in turn,
-// each of which brings them closer. On curved cores, thin simplices stop at a distance that is too
-// large by about 1e-8 times the size.
+// Improves the nearest points of two cores by projecting each point on the other core, in turn;
+// each projection brings the points closer. On curved cores, thin simplices stop at a distance that
+// is too large by about 1e-8 times the size.
 template <class T>
 SUPPLE_FN void polish(const Shape<T>& a, const Shape<T>& b, T close, Contact<T>& found) {
   if (a.kind == ShapeKind::hull || b.kind == ShapeKind::hull) return;

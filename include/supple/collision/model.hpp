@@ -41,8 +41,8 @@ struct Body {
   int shapes[2];   // range of its shapes in `CollisionModel::order`
 };
 
-// Spheres [begin, end), or in reverse order of the pair if `second`, against one shape; sphere
-// begin + i is that of pair result[i].
+// Spheres [begin, end) against one other shape. Sphere begin + i belongs to the pair
+// `CollisionModel::result`[result + i].
 struct SphereRun {
   int begin, end, other, result;  // `result`: index of the first entry in `CollisionModel::result`
   bool second;                    // whether the spheres are the second shapes of their pairs

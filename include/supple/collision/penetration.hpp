@@ -1,10 +1,10 @@
 // The depth of penetration of two convex cores: the least extent h(n) of their difference {a - b}
 // over all directions n, from which the shortest translation that separates them follows.
 //
-// For segments and boxes, the normals of faces and the cross products of edges include the
-// direction. For others, a polytope inside the difference is expanded at its face nearest to the
-// origin (van den Bergen 2001): the offset of this face is a lower bound of the depth, and h(n) for
-// its normal an upper bound. The result is the least h(n) found, so that a translation by it always
+// For segments and boxes, the direction n is the normal of a face or the cross product of two
+// edges. For others, a polytope inside the difference is expanded at its face nearest to the origin
+// (van den Bergen 2001): the offset of this face is a lower bound of the depth, and h(n) for its
+// normal an upper bound. The result is the least h(n) found, so that a translation by it always
 // separates the cores.
 #pragma once
 
@@ -185,7 +185,7 @@ SUPPLE_FN Overlap<T> overlap_by_expansion(const Shape<T>& a, const Shape<T>& b) 
   return best;
 }
 
-// Returns how two cores overlap that are not farther apart than rounding.
+// Returns how two cores overlap, which must not be farther apart than rounding.
 template <class T>
 SUPPLE_FN Contact<T> deepest_of_cores(const Shape<T>& a, const Shape<T>& b) {
   const Overlap<T> best =

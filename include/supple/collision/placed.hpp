@@ -17,7 +17,7 @@ struct Placed {
   Pose<T>* joint;   // (joints,)
   T *x, *y, *z;     // (spheres,): centers of the spheres of moving bodies
   T *cx, *cy, *cz;  // (moving,): centers of bounding spheres
-  T* lower;  // (bodies - moving, moving): lower bounds of distances of moving bodies' centers
+  T* lower;  // (bodies - moving, moving): lower bounds of distances from centers to the world
   Shape<T>* shape;  // (shapes,)
 };
 
@@ -26,7 +26,7 @@ SUPPLE_FN int padded_count(int count) {
   return count + sphere_padding;
 }
 
-// Number of entries of T that `placed_in` uses.
+// Returns a `Placed` with arrays in `memory`; `size` receives the number of entries that they take.
 template <class T>
 SUPPLE_FN Placed<T> placed_in(const CollisionModel<T>& model, T* memory, int& size) {
   Arena<T> arena(memory);
@@ -280,7 +280,7 @@ SUPPLE_FN void mark_closer(const CollisionModel<T>& model, const Placed<T>& plac
   }
 }
 
-// Whether some pair is closer than `clearance`, or than it is allowed to be.
+// Whether some pair is closer than `clearance`, or than its allowed clearance if that is smaller.
 template <class L, class T>
 SUPPLE_FN bool collides(const CollisionModel<T>& model, Placed<T>& placed, const T& clearance) {
   bound_distances<L>(model, placed);
@@ -295,8 +295,9 @@ SUPPLE_FN bool collides(const CollisionModel<T>& model, Placed<T>& placed, const
   return false;
 }
 
-// Finds the closest pair, as pairs count for a clearance. Returns its index, or -1 if there is
-// none; `found` receives its contact, with the distance as it counts.
+// Finds the pair with the smallest distance, to which `eased_by` for `clearance` is added. Returns
+// its index, or -1 if there is none; `found` receives its contact, with the distance after this
+// addition.
 template <class L, class T>
 SUPPLE_FN int closest_pair(const CollisionModel<T>& model, Placed<T>& placed, const T& clearance,
                            Contact<T>& found) {

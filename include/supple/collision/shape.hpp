@@ -57,7 +57,7 @@ SUPPLE_FN constexpr int vertex_numbers(int vertices) {
 }
 
 // Returns the index of the vertex of a hull that is farthest in a direction d in its own frame, the
-// first one of several. Two packs at a time do not wait for each other.
+// first one of several. Two packs are read at a time, because they need not wait for each other.
 template <class T>
 SUPPLE_FN int farthest_vertex(const Shape<T>& hull, const Vec3<T>& d) {
   using P = Unrolled<T>;
@@ -81,7 +81,7 @@ SUPPLE_FN int farthest_vertex(const Shape<T>& hull, const Vec3<T>& d) {
   store_pack<T>(select(later, most[1], most[0]), farthest);
   store_pack<T>(select(later, begin[1], begin[0]), at);
   SUPPLE_UNROLL_HOST for (int i = 0; i < W; ++i) at[i] += T(i);
-  // Halves are compared without branches, which nothing could predict.
+  // Halves are compared without branches, because a processor could not predict them.
   SUPPLE_UNROLL_HOST for (int half = W / 2; half > 0; half /= 2) {
     SUPPLE_UNROLL_HOST for (int i = 0; i < half; ++i) {
       const T other = farthest[i + half], there = at[i + half];
@@ -98,7 +98,8 @@ SUPPLE_FN Vec3<T> vertex_of(const Shape<T>& hull, int i) {
   return {v[0], v[vertex_block], v[2 * vertex_block]};
 }
 
-// Returns corner i of a core that is not curved: a vertex of a hull, or the signs of coordinates.
+// Returns corner i of a core that is not curved. For a hull, i is the index of a vertex; for other
+// cores, the bits of i are the signs of the coordinates.
 template <class T>
 SUPPLE_FN Vec3<T> corner_of(const Shape<T>& shape, int i) {
   const Rotation<T>& R = shape.at.R;

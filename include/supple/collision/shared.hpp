@@ -128,8 +128,8 @@ SUPPLE_FN Vec3<T> center_of(const SharedSphere<T>& sphere, const Pose<T>& at) {
   return at.p + at.R * Vec3<T>{sphere.x, sphere.y, sphere.z};
 }
 
-// Returns the smallest distance of the spheres of a run from the other shape; a lower bound of it
-// if that is not less than `near`.
+// Returns the smallest distance of the spheres of a run from the other shape, or a lower bound of
+// it if this bound is at least `near`.
 template <class T>
 SUPPLE_FN T least_distance(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies,
                            const SharedRun<T>& run, T near) {
@@ -163,8 +163,8 @@ SUPPLE_FN T least_distance(const SharedPairs<T>& pairs, const BodyPoses<T>& bodi
   return least;
 }
 
-// Whether some pair of a group is closer than `clearance`, or than it is allowed to be, decided by
-// one thread or by several that share the pairs.
+// Whether some pair of a group is closer than `clearance`, or than its allowed clearance if that is
+// smaller, decided by one thread or by several that share the pairs.
 template <class T, class Threads>
 SUPPLE_FN Closeness closeness_in(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies,
                                  const SharedGroup<T>& group, T clearance, T rounding,

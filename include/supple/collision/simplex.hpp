@@ -135,7 +135,7 @@ SUPPLE_FN Vec3<T> reduce(Simplex<T>& s) {
   s.count = best.count;
   Vec3<T> v = zero;
   for (int i = 0; i < best.count; ++i) {
-    const int from = best.corner[i];  // they ascend
+    const int from = best.corner[i];  // corners ascend: none is overwritten before it is read
     if (from != i) s.point[i] = s.point[from];
     s.weight[i] = best.weight[i];
     v = fma(s.point[i].w, s.weight[i], v);
@@ -144,7 +144,7 @@ SUPPLE_FN Vec3<T> reduce(Simplex<T>& s) {
 }
 
 // The same for a simplex whose corners all spanned this point before the cores moved a little: most
-// often they still do, and no others are considered.
+// often they still do, and then no other corners are considered.
 template <class T>
 SUPPLE_FN Vec3<T> reduce_again(Simplex<T>& s) {
   NearestCorners<T> best;

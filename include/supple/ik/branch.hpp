@@ -61,7 +61,7 @@ SUPPLE_FN double turn_reference(const IkProblem<double>& ik, int j, const double
 
 // Returns the 2π wrap of an angle of coordinate j that is inside the joint's limits and nearest to
 // the reference. Lanes without such a wrap are removed from `inside`; lanes where the angle is
-// rounded to a limit are added to `clamped`.
+// moved to a limit are added to `clamped`.
 template <class L>
 SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double slack,
                    const L& angle, mask_t<L>& inside, mask_t<L>& clamped) {

@@ -32,7 +32,7 @@ SUPPLE_INLINE void each_frame(const Chain<T>& chain, int frames, const Pose<L>* 
   }
 }
 
-// Calls visit with the number of rows, as a constant for one pose.
+// Calls visit with the number of rows, which is a compile-time constant for a single pose.
 template <class Visit>
 SUPPLE_INLINE void with_rows(int m, Visit&& visit) {
   m == 6 ? visit(Fixed<6>{}) : visit(m);
@@ -53,7 +53,8 @@ SUPPLE_INLINE void stack_jacobian(const Chain<T>& chain, int frames, int rows,
   });
 }
 
-// The gradient q_bar from those of poses and of Jacobians at q, each if it is given.
+// Computes q_bar from the gradients with respect to poses and to Jacobians at q; `of_poses` and
+// `of_jacobians` say which of the two are given.
 template <class L, class T>
 SUPPLE_INLINE void kinematics_gradient(const Chain<T>& chain, int frames, bool of_poses,
                                        bool of_jacobians, const GradientSpace<L>& at) {

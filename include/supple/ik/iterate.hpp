@@ -27,8 +27,8 @@ SUPPLE_FN constexpr T joint_unit(const IkProblem<T>& ik, int j) {
   return ik.joint_unit ? ik.joint_unit[j] : T(1);
 }
 
-// Whether joint j is prismatic and has no limits or is long compared with the robot. The length of
-// its steps is not bounded, because the error is linear in it.
+// Whether joint j is prismatic and its range is infinite or long compared with the robot. The
+// length of its steps is not bounded, because the error is linear in its position.
 template <class T>
 SUPPLE_FN constexpr bool is_long(const IkProblem<T>& ik, int j) {
   return ik.max_joint_steps && !(ik.max_joint_steps[j] < T(1e30));

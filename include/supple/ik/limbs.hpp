@@ -98,7 +98,7 @@ SUPPLE_FN void limb_step(const Limbs& limbs, int m, int n, const L* SUPPLE_RESTR
   }
   ldl_solve(b, S, h, h + b);
   for (int c = 0; c < b; ++c) dq[base[c]] = h[c] * L(unit(base[c]));
-  // Back to the limbs, in reverse order.
+  // Substitute back into the limbs, in reverse order.
   for (int k = limbs.count - 1; k >= 0; --k) {
     const int first = limbs.first_row[k], rows = limbs.first_row[k + 1] - first;
     const int *joint = limbs.joint + limbs.first_joint[k], *const end = limbs.joint +

@@ -11,7 +11,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Whether some, but not all, position rows in the axes of the frame, or rotation rows, must be met.
+// Whether a task requires only some of the rotation rows, or only some of the position rows in the
+// axes of the frame. With allowed ranges, no row counts as always required.
 template <class T>
 SUPPLE_FN constexpr bool has_partial_rows(const Task<T>& task) {
   const bool turned = task.axes == task_axes_frame;

@@ -23,7 +23,7 @@ SUPPLE_FN double wrapped_difference(double turn, double one, double other) {
 // Returns the angle nearest to `to` among q and its 2π wraps inside the joint limits.
 SUPPLE_FN double nearest_wrap(double q, double to, double turn, double lower, double upper) {
   const double here = abs(coordinate_difference(q, to));
-  if (here < 0.49 * turn) return q;  // usually; no other wrap is nearer, and this needs no division
+  if (here < 0.49 * turn) return q;  // the usual case, without a division: no wrap is nearer
   const auto turned = [&](double turns) { return integrate_coordinate(q, turn * turns); };
   const auto whole = [&](double room) { return double(static_cast<long long>(room / turn)); };
   double next = turned(rounded(coordinate_difference(to, q) / turn));

@@ -60,7 +60,8 @@ inline constexpr double distinct = 1e-2;     // least difference between solutio
 // Constants of `approach_posture`. A gain is the length of a step relative to the gradient of half
 // the squared distance to the posture.
 inline constexpr int posture_iterations = 200;
-// The same toward a q0, for robots on a moving base: they have at least six joints more than rows.
+// The same where the posture is q0, for robots on a moving base, which have at least six more
+// joints than rows.
 inline constexpr int base_posture_iterations = 10;
 inline constexpr double max_posture_gain = 32;     // largest gain of a step
 inline constexpr double min_first_gain = 0.05;     // smallest gain of the first trial of a step

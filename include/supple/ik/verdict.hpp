@@ -8,7 +8,7 @@
 //   on.evaluate(at)             evaluates J, e and the errors at q
 //   on.converged(at)            the lanes that meet the tolerances
 //   on.minimize(at, minimum)    one iteration of Newton's method (`minimize`)
-//   on.any(lanes)               whether there is such a lane, of all that work together
+//   on.any(lanes)               whether one of all lanes that work together is in `lanes`
 //   on.stopped()                whether time is up
 //
 // Tuned constants are explained in docs/constants.md.
@@ -66,7 +66,7 @@ SUPPLE_FN mask_t<L> polish(const IkProblem<double>& ik, IterateState<L>& at, Exe
 // ---- failed starts -----------------------------------------------------------------------------
 
 // Continues failed starts to local minima of the cost, one on each lane, until one of them meets
-// the target, which it returns, or none is left.
+// the target or none is left. Returns whether one of them meets the target.
 //
 //   on.load(lane)                  puts the next failed start on a lane; false if there is none
 //   on.is_hopeless(count, cost)    whether a minimization is abandoned after `count` iterations

@@ -2,11 +2,12 @@
 //
 //   minimize  ‖J y‖² + λ² ‖y‖²   subject to   A (x + y) = b,  low <= x + y <= high
 //
-// by the dual method of Goldfarb and Idnani: from the minimizer with the equations alone, the bound
-// that is violated most is added, and bounds whose multiplier would change its sign are dropped.
-// Each takes one iteration, even where most joints are at their bounds. With the Cholesky factor
-// H = L Lᵀ of the Hessian and reflections Q, the matrix D = Q L⁻¹ makes the normals N of the active
-// bounds triangular: D N = [R; 0]. Constants are explained in docs/constants.md.
+// by the dual method of Goldfarb and Idnani. It starts at the minimizer subject to the equations
+// alone, then repeatedly adds the bound that is violated most and drops bounds whose multipliers
+// would change sign. Each bound added or dropped takes one iteration, even where most joints are at
+// their bounds. With the Cholesky factor H = L Lᵀ of the Hessian and reflections Q, the matrix D =
+// Q L⁻¹ makes the normals N of the active bounds triangular: D N = [R; 0]. Constants are explained
+// in docs/constants.md.
 #pragma once
 
 #include "supple/math/linalg/padded.hpp"
@@ -20,7 +21,7 @@ struct Equations {
   const T *J, *A, *b;  // (m, n), (count, n), (count,)
   T lambda2;
   const T *low, *high;  // (n,)
-  T tolerance;          // how far a row that depends on others may be off
+  T tolerance;          // largest error of an equation that depends on others
 };
 
 // A normal depends on the active ones if its part perpendicular to them is shorter than this
@@ -41,7 +42,7 @@ template <class T>
 struct BoundSearch {
   int n, count = 0;  // numbers of entries of y and of active constraints
   T *R, *D;          // (n, n): columns of R, and rows of D
-  T *d, *z, *r, *u;  // (n,): D times a normal, its direction, R⁻¹ d, and the multipliers
+  T *d, *z, *r, *u;  // (n,): D times a normal, direction of y, R⁻¹ d, multipliers
   int* name;         // (n,): j + 1 at a lower bound, -j - 1 at an upper one, 0 for an equation
 };
 

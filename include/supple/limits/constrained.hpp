@@ -8,8 +8,9 @@
 //
 // Without rows, `limited_step` (box.hpp) solves this problem; with rows, `constrained_step` starts
 // from its solution inside the box (row_search.hpp). For the bound on the norm, the same method
-// computes the shortest x (J = 0, λ = 1, x0 = 0), whose length increases with each row. Where it
-// reaches Δ, only this one x remains. Otherwise additional damping shortens the step.
+// computes the shortest x (J = 0, λ = 1, x0 = 0), whose length increases with each row. Where its
+// length reaches Δ, this x is the only one within the bound, and it is the result. Otherwise
+// additional damping shortens the step.
 #pragma once
 
 #include "supple/limits/box.hpp"

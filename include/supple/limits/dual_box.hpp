@@ -19,7 +19,7 @@ namespace supple::inline SUPPLE_ISA {
 // Largest number of rounds per entry. The search ends long before.
 inline constexpr int dual_rounds = 4;
 // The distance by which an entry may be outside the box, relative to its own size and its change:
-// bounds the rounding errors of the tableau.
+// an upper bound on the rounding errors of the tableau.
 inline constexpr double dual_slack = 1e-10;
 // The lower triangle of the tableau consists of square tiles of this size. A tile is read before
 // it is written: on a GPU, many reads are then on their way at once.
@@ -38,7 +38,8 @@ SUPPLE_FN constexpr int dual_table(int n) { return tableau_size(n) + 4 * tile * 
 
 #define SUPPLE_TILE(i) SUPPLE_UNROLL SUPPLE_UNROLL_HOST for (int i = 0; i < tile; ++i)
 
-// Returns the entry of x (n) with an index in each lane, or zero for the index -1.
+// Returns, in each lane, the entry of x (n) whose index is `number` in that lane, or zero where the
+// index is -1.
 template <class L>
 SUPPLE_INLINE L entry_of(int n, const L* x, const L& number) {
   using T = scalar_t<L>;

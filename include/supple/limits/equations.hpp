@@ -3,12 +3,12 @@
 //   minimize  ‖J (x - x0)‖² + λ² ‖x - x0‖²   subject to   A x = b,  low <= x <= high
 //
 // Reflections Q turn the rows of A for the free entries of x into a triangle, A = L Qᵀ. In the
-// turned coordinates w = Qᵀ(x - x0), the equations determine the first entries and the cost the
-// others: the rows of J Q for these are the Jacobian of the robot that satisfies the equations. A
-// row of A that depends on others to working precision is left out.
+// turned coordinates w = Qᵀ(x - x0), the equations determine the first entries, and the cost
+// determines the others: the columns of J Q for these others are the Jacobian of the robot that
+// satisfies the equations. A row of A that depends on others to working precision is left out.
 //
-// Block pivoting finds the entries at their bounds. Where it does not end, or leaves too few
-// entries for the equations, a search that adds one bound after the other begins again
+// Block pivoting finds the entries at their bounds. Where it does not end, or leaves too few free
+// entries for the equations, a search that adds one bound after the other starts from the beginning
 // (bound_search.hpp). Where that fails too, `constrained_step` takes over (constrained.hpp).
 // Constants are explained in docs/constants.md.
 #pragma once
@@ -21,8 +21,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // A row of A depends on others if its part perpendicular to them is shorter than this fraction of
-// the longest row. This includes rows of rounding errors, such as those of a planar loop across its
-// plane.
+// the longest row. This includes rows that consist of rounding errors, such as those of a planar
+// loop for motion out of its plane.
 inline constexpr double dependent_row_double = 1e-9;
 inline constexpr float dependent_row_float = 1e-4;
 template <class T>
@@ -155,8 +155,8 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
   return true;
 }
 
-// Does the same as `equation_step` where no row of J counts, no bound is active, and the rows of A
-// are far from dependent. Returns false, with x as it was, where they are not.
+// Does the same as `equation_step` where J has no rows, no bound is active, and the rows of A are
+// far from dependent. Returns false, with x unchanged, where one of these conditions does not hold.
 template <class T>
 SUPPLE_NOINLINE bool shortest_step(const Equations<T>& of, T* x, T* active_set, T* scratch) {
   const int n = of.n, count = of.count, s = padded<T>(n), c = padded<T>(count);
@@ -272,7 +272,7 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
     for (int k = t.rank - 1; k >= 0; --k) reflect(t, k, w);
     for (int a = 0; a < f; ++a) delta[index[a]] = w[a];
     bool wrong = false;
-    if (bounded) {  // the slope of the cost, less what the equations carry
+    if (bounded) {  // the gradient of the cost, less the part that the equations balance
       rows_times(m, n, whole, c, pull);
       for (int j = 0; j < n; ++j) pull[j] = fma(lambda2, delta[j], pull[j]);
       for (int a = 0; a < s; ++a) w[a] = a < f ? pull[index[a]] : T(0);

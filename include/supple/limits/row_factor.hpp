@@ -8,7 +8,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The smallest pivot of A Aᵀ, relative to its largest diagonal entry, with which it is used.
+// The smallest pivot of A Aᵀ, relative to its largest diagonal entry, with which its factor is
+// used.
 inline constexpr double least_row_pivot_double = 1e-8;
 inline constexpr float least_row_pivot_float = 1e-3;
 template <class T>

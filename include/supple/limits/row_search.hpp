@@ -2,10 +2,11 @@
 //
 // The rows are treated in their order by a parametric active-set method. x is the minimizer that
 // keeps the box and all rows before row k. While gₖ x is raised to hₖ, the minimizer moves along
-// line segments, on which a set of bounds and rows is active: a segment ends where another one
-// becomes active, or where a multiplier becomes zero. If gₖ is a combination of the active normals
-// with negative factors, x cannot go further. The active bounds and rows with a nonzero factor are
-// then what prevents it: they are kept as equations, and gₖ x stays at its largest value.
+// line segments. On each segment a fixed set of bounds and rows is active; the segment ends where
+// another bound or row becomes active, or where a multiplier becomes zero. If gₖ is a combination
+// of the active normals with negative factors, gₖ x cannot increase further. The active bounds and
+// rows with a nonzero factor prevent it: they are kept as equations, and gₖ x stays at its largest
+// value.
 #pragma once
 
 #include "supple/math/linalg.hpp"
@@ -17,7 +18,7 @@ template <class T>
 struct Constraints {
   int count = 0;
   const T *G = nullptr, *h = nullptr;  // (count, n), (count,)
-  // (count,): result, see `RowState`. Rows that the step was not computed for are `met`.
+  // (count,): result, see `RowState`; `met` before a step is computed.
   T* state = nullptr;
   T* scratch = nullptr;  // constraint_scratch(m, n, count) entries, for m = max(rows of J, n)
   int equal = 0;         // the first rows are equations, G x = h
@@ -28,7 +29,7 @@ enum class RowState : int {
   waiting,  // not treated yet
   met,      // met without effect on the step
   held,     // at its bound, and has changed the step
-  given_up  // not met: what precedes it does not allow more
+  given_up  // not met: the box, the norm or rows before it do not allow more
 };
 
 }  // namespace supple
@@ -72,7 +73,8 @@ struct RowSearch {
   int free, active, left;         // numbers of free entries, active rows, remaining directions
 };
 
-// Factors the normals of the active rows and the cost in the directions that they leave.
+// Factors the normals of the active rows, and the cost in the directions that these rows leave
+// free.
 template <class T>
 SUPPLE_FN void factor_active(RowSearch<T>& s) {
   s.free = s.active = 0;
@@ -238,8 +240,8 @@ SUPPLE_FN void exchange(RowSearch<T>& s, int i) {
   }
 }
 
-// Moves x so that row p is met as well as possible, and remains the minimizer for the box and the
-// rows before. Returns false where ‖x‖ would exceed `bound`, if x is the shortest step.
+// Moves x so that row p is met as well as possible, and x remains the minimizer for the box and the
+// rows before p. In the search for the shortest step, returns false where ‖x‖ would exceed `bound`.
 template <class T>
 SUPPLE_FN bool raise_row(RowSearch<T>& s, int p, const T& bound) {
   const int all = s.n + s.count;
@@ -380,7 +382,7 @@ SUPPLE_FN RowSearch<T> row_search(int m, int n, const Constraints<T>& rows, cons
   return s;
 }
 
-// Prepares to raise an equation: turns it so that it has to be raised.
+// Reverses the signs of equation i if its value g x is too large, because rows can only be raised.
 template <class T>
 SUPPLE_FN void turn_equation(RowSearch<T>& s, int i) {
   T* const g = s.G + i * s.n;
@@ -389,7 +391,8 @@ SUPPLE_FN void turn_equation(RowSearch<T>& s, int i) {
   s.h[i] = -s.h[i];
 }
 
-// Keeps an equation that holds. One that is a combination of those before it needs no row.
+// Keeps an equation that holds in the active set. An equation that is a combination of those before
+// it is left out.
 template <class T>
 SUPPLE_FN void keep_equation(RowSearch<T>& s, int i) {
   T& state = s.state[i];
@@ -403,7 +406,7 @@ SUPPLE_FN void keep_equation(RowSearch<T>& s, int i) {
 }
 
 // Treats all rows, starting at s.x, the minimizer inside the box with the active bounds s.side.
-// Returns false where ‖x‖ would exceed `bound`, if x is the shortest step.
+// In the search for the shortest step, returns false where ‖x‖ would exceed `bound`.
 template <class T>
 SUPPLE_FN bool raise_rows(RowSearch<T>& s, const T& bound) {
   for (int i = 0; i < s.n + s.count; ++i) s.multiplier[i] = s.locked[i] = T(0);

@@ -50,8 +50,8 @@
 #define SUPPLE_NOINLINE __attribute__((noinline))
 #endif
 #define SUPPLE_RESTRICT __restrict__
-// Largest number of multipliers of whole bodies (servo/tree_rows.hpp); source for one robot sets
-// its own.
+// Largest number of multipliers (servo/tree_rows.hpp). In GPU source, which is generated for one
+// robot, this is the number of multipliers of that robot.
 #ifndef SUPPLE_MULTIPLIERS
 #define SUPPLE_MULTIPLIERS 24
 #endif
@@ -288,11 +288,12 @@ struct Register {
   using Bits = typename Number<T>::Bits;
   typedef T Vector __attribute__((vector_size(W * sizeof(T))));
   typedef Bits BitVector __attribute__((vector_size(W * sizeof(T))));
-  // In memory, at the address of any number.
+  // W numbers in memory, with the alignment of a single number.
   typedef T Numbers __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias));
 
-  // Signed as comparisons are: for unsigned masks, GCC compares again in each selection. But GCC 12
-  // stops with an internal error for signed ones and SSE2 alone.
+  // Masks are signed, as the results of comparisons are: for unsigned masks, GCC adds a comparison
+  // to each selection. With SSE2 alone they are unsigned, because GCC 12 stops with an internal
+  // error for signed masks there.
 #if defined(__SSE2__) && !defined(__SSE4_1__)
   using MaskVector = BitVector;
 #else
@@ -325,8 +326,9 @@ struct Register {
     made.v = x;
     return made;
   }
-  // Reads and writes W numbers with one instruction, for which `memcpy` is not enough: GCC moves 16
-  // bytes at a time with AVX2, and the processor waits where these are read as one register.
+  // Reads and writes W numbers with one instruction. `memcpy` does not ensure this: with AVX2, GCC
+  // moves 16 bytes at a time, and the processor has to wait when it then reads them as one
+  // register.
   static SUPPLE_INLINE Register load(const T* from) {
     return of(*reinterpret_cast<const Numbers*>(from));
   }

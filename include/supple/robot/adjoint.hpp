@@ -62,7 +62,7 @@ SUPPLE_INLINE void add_twist_adjoint(const Chain<T>& chain, const Frame<T>& fram
 //   d[v_k; w_k]/dq_l = [w_l × v_k; w_l × w_k]  for l <= k,  [w_k × v_l; 0]  for l > k
 //
 // so that sums over the joints before and after l suffice. Each axis of a ball joint turns the two
-// others, in either order: all three count as later ones.
+// others, whichever comes first: for each of the three, all three count as later joints.
 template <class L, class T>
 SUPPLE_INLINE void add_jacobian_adjoint(const Chain<T>& chain, const Frame<T>& frame,
                                         const Pose<L>* joint_poses, const Vec3<L>& p,

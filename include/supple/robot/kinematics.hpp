@@ -154,7 +154,8 @@ SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
 }
 
 // Turns the frame of a ball joint by its rotation vector r. Its axes are renamed so that z is the
-// x axis of the body; `next_axis` makes z the y axis, then the z axis.
+// x axis of the body; Applying `next_axis` then makes z the y axis of the body, and applying it
+// again makes z its z axis.
 template <class L>
 SUPPLE_INLINE Rotation<L> next_axis(const Rotation<L>& R) {
   return {R.y, R.z, R.x};

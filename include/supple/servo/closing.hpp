@@ -32,7 +32,8 @@ SUPPLE_FN T largest_opening(const Servo<T>& servo, const Holding<T>& held, const
   return most;
 }
 
-// Computes the speeds [low, high] (n) that the limits of position and speed allow, and zero.
+// Computes the speeds [low, high] (n) that the limits of position and speed allow. They always
+// include zero.
 template <class T>
 SUPPLE_FN void loose_box(const Servo<T>& servo, const ServoState<T>& state, T* low, T* high) {
   for (int j = 0; j < servo.chain.nv; ++j) {
@@ -44,10 +45,10 @@ SUPPLE_FN void loose_box(const Servo<T>& servo, const ServoState<T>& state, T* l
   }
 }
 
-// Replaces the speeds x (n) by the nearest ones that keep the loops closed if x does not, and
-// returns whether it does not. Loops that were open before the step close at the gain of the loop:
-// joints that are given inconsistent angles could only oscillate within their limits of
-// acceleration.
+// If the speeds x (n) do not keep the loops closed, replaces them by the nearest ones that do, and
+// returns true. Loops that were open before the step close at the rate `servo.gain`. Limits of
+// acceleration are not kept here: within them, joints that start at inconsistent angles could only
+// oscillate.
 template <class T>
 SUPPLE_NOINLINE bool keep_closed(const Servo<T>& servo, const ServoState<T>& state, T* x) {
   const int n = servo.chain.nv, h = servo.held_rows;

@@ -1,12 +1,13 @@
 // Rows a·y >= b of the pairs of shapes that one step may bring closer than they should be.
 //
-// A pair at the distance d that should keep d₀ may approach by a share of d - d₀ in a step; one
-// that is closer is driven apart by a share of what is missing. The distance is linear in the
-// displacements y near the configuration, with the normal at the nearest points. Rows may be
-// missed; whoever reads them gives them a weight. Pairs begin to have rows the earlier, the faster
-// their parts move. The distance of a pair begins with the corners that were nearest in an earlier
-// step. A foot that stands has no rows with the world; one that is about to stand may touch it.
-// Constants are explained in docs/constants.md.
+// A pair at the distance d that should keep d₀ may approach by a share of d - d₀ in a step; a pair
+// that is closer than d₀ is driven apart by a share of the missing distance. The distance is linear
+// in the displacements y near the configuration, with the normal at the nearest points. Rows may be
+// violated: the caller adds their weighted violation to its cost. The faster the parts of a pair
+// move, the larger is the distance below which the pair has a row. The search for the distance of a
+// pair starts from the corners that were nearest in an earlier step. A foot that stands has no rows
+// with the world; a foot that is about to stand may touch the world. Constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include "supple/collision/placed.hpp"
@@ -14,17 +15,17 @@
 
 namespace supple {
 
-// What the pairs of a model should keep.
+// The distances that the pairs of a model should keep, and the weights of their rows.
 template <class T>
 struct ContactDemand {
   const CollisionModel<T>* model;  // null for none
   T distance;                      // that pairs keep [m]
-  T near, reach;    // distances at which rows begin between parts at rest, and fast ones [m]
+  T near, reach;    // distances below which pairs have rows: at rest, and at any speed [m]
   T approach;       // share of the remaining distance that one step may take
   T out;            // share of the missing distance that one step should gain
   T fastest;        // most that one step should gain [m]
   T weight;         // of a row [1/m]
-  T sudden;         // displacement beyond that of the last step for which rows are prepared [m]
+  T sudden;         // rows that the last displacement meets by more than this are left out [m]
   const int* foot;  // (moving,): index of the foot that a body is, or -1
   T hold;           // factor of the weights of a foot that stands
 };
@@ -36,7 +37,7 @@ namespace supple::inline SUPPLE_ISA {
 inline constexpr int most_contact_rows = 160;
 inline constexpr int most_followed = 32;
 
-// Memory of a motion.
+// Memory that a motion keeps from step to step.
 template <class T>
 struct ContactMemory {
   Placed<T> placed;
@@ -47,9 +48,9 @@ struct ContactMemory {
   int* awake;  // (groups,): groups that are not out of reach by their travel
   T *lower, *moved;    // (groups,) [m]: lower bounds of the distances of groups in `awake`, and how
                        // much closer their bodies can have come in the last step
-  T *steps, *visited;  // (1,), (groups,): number of steps, and of the last one that visited a group
-  T* closer;           // (groups,) [m]: sum of `moved` since the step before that skipped a group
-  T* gap;              // (pairs,) [m]: lower bound of a distance, plus `closer` at that time
+  T *steps, *visited;  // (1,): number of steps; (groups,): last step that visited a group
+  T* closer;           // (groups,) [m]: sum of `moved` since the group was last skipped
+  T* gap;              // (pairs,) [m]: lower bound of a distance, plus `closer` when it was found
   LastCorners* last;   // (pairs,)
 };
 
@@ -79,7 +80,7 @@ SUPPLE_FN ContactMemory<T> contacts_in(const CollisionModel<T>& model, T* memory
   return m;
 }
 
-// Prepares a motion.
+// Initializes the memory of a motion.
 template <class T>
 SUPPLE_FN void prepare_contacts(const ContactDemand<T>& of, T* memory) {
   const CollisionModel<T>& model = *of.model;
@@ -101,7 +102,7 @@ SUPPLE_INLINE Vec3<T> center_of(const Placed<T>& placed, int body) {
 template <class T>
 SUPPLE_FN void measure_turns(const CollisionModel<T>& model, ContactMemory<T>& m) {
   for (int b = 0; b < model.moving; ++b) {
-    // The frame is turned as far as its joint.
+    // The frame turns by the same angle as its joint.
     const Rotation<T>& R = m.placed.joint[model.chain.frame[model.body[b].frame].joint].R;
     T* const own = m.before + 12 * b;
     const T now[] = {R.x.x, R.x.y, R.x.z, R.y.x, R.y.y, R.y.z, R.z.x, R.z.y, R.z.z};
@@ -139,7 +140,7 @@ SUPPLE_FN T approach_of(const CollisionModel<T>& model, const ContactMemory<T>& 
   return sqrt(dot(moved, moved)) + turned;
 }
 
-// Returns how far the center of a body has moved at most in the last step.
+// Returns the largest distance by which the center of any body has moved in the last step.
 template <class T>
 SUPPLE_FN T fastest_center(const CollisionModel<T>& model, const ContactMemory<T>& m) {
   T most(0);
@@ -201,7 +202,7 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, Pose<T>* join
   const T now = m.steps[0] += T(1);
   if (now > T(1)) m.travel[0] += T(2 + 1e-9) * fastest_center(model, m);
   const T travel = m.travel[0];
-  // The lists are made without branches, which nothing could predict.
+  // The lists are made without branches, because a processor could not predict them.
   int awake = 0, near = 0;
   for (int g = 0; g < model.groups; ++g) {
     m.awake[awake] = g;
@@ -222,14 +223,14 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, Pose<T>* join
     CloseGroup<T> close{g, of.distance, T(0), of.approach, T(0)};
     if (const int foot = of.foot[group.first]; group.second >= model.moving && foot >= 0) {
       if (hold[foot] >= of.hold) continue;
-      // It may land.
+      // The foot may land: it may touch the world.
       close.least *= max(T(2) / hold[foot] - T(1), T(0));
       close.approach = min(close.approach * hold[foot], T(1));
     }
     close.ease = eased_by(model, g, close.least);
     close.within = min(of.near + m.moved[k] / close.approach, of.reach) + close.least - close.ease;
     m.closer[g] += m.moved[k];
-    if (m.visited[g] != now - T(1)) {  // bounds of earlier steps are lost
+    if (m.visited[g] != now - T(1)) {  // bounds of earlier steps are not valid
       m.closer[g] = T(0);
       for (int i = group.singles[0]; i < group.singles[1]; ++i) {
         m.gap[model.single[i].pair] = -Number<T>::huge;

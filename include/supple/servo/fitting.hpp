@@ -49,7 +49,8 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
 template <class T>
 inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
 
-// Whether the step minimizes a norm of q̇ of its own: with joint weights, or in Python.
+// Whether the step minimizes a special norm of q̇: that of its joint weights, or that of a step in
+// Python.
 template <class L, class T>
 SUPPLE_FN bool has_joint_norm(const Servo<T>& servo, const ServoState<L>& state) {
   return state.metric || (servo.mode == ControlMode::step && servo.step->joint_scale);
@@ -94,7 +95,7 @@ SUPPLE_FN LimitCost<L> limit_cost(const Servo<T>& servo, int m, int n, const Ser
   return {n, norm, L(0)};
 }
 
-// Returns the damping of the step, of which the limits report `applied` for a cost.
+// Returns the damping of the step, given the damping `applied` that the limits report for a cost.
 template <class L>
 SUPPLE_FN L damping_with(const LimitCost<L>& cost, int n, const L& lambda2, const L& applied,
                          bool weighted) {
@@ -171,8 +172,8 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
 }
 
 // `fit_in_box` for one robot, with constraints: x (n) also meets their rows, as far as the limits
-// allow. If the direction is kept, x is only scaled. The rows are solved for where the step within
-// limits does not meet them, so that others change nothing.
+// allow. If the direction is kept, x is only scaled. The problem with rows is solved only if the
+// step within limits violates a row, so that rows that are met do not change the step.
 template <class T, class M, class N>
 SUPPLE_FN void fit_in_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
                            const T* high, T* x, T* scratch) {
@@ -190,8 +191,9 @@ SUPPLE_FN void fit_in_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state
   for (int j = 0; j < n; ++j) x[j] = x0[j];
   const T lambda2 = state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2;
   LimitCost<T> cost = limit_cost(servo, m, n, state, lambda2, rest);
-  // Rows are those at q. With a J of another configuration, as in yielding.hpp, they would not be
-  // combinations of its rows, and fast motions of its null space would meet them at no cost.
+  // The rows of constraints are those at q. They would not be combinations of the rows of a J at
+  // another configuration, as in yielding.hpp, and fast motions in the null space of that J would
+  // meet them at no cost.
   if (servo.curvature > 0) cost.J = state.exact_J;
   const T applied = constrained_step(cost.m, n, cost.J, cost.lambda2, low, high, servo.bound, rows,
                                      x, state.active_set);

@@ -1,9 +1,10 @@
 // The step of yielding.hpp near singularities, for a robot with a floating base: the rules of
 // singular_rules.hpp for its few nearly singular directions, and one linear system for all others.
 //
-// Let v be a right singular vector of the rows that bend, J_c, with a small singular value. Of all
-// rows, J v = σ u has a length σ to which postures contribute. The rules decide on the secant in
-// place of σ, λ², μ² and y₁ of this direction, and the step x minimizes
+// Let v be a right singular vector of the rows that bend, J_c, with a small singular value. The
+// product J v = σ u of all rows with v has a length σ to which postures contribute. For this
+// direction, the rules determine a secant that replaces σ, as well as λ², μ² and y₁. The step x
+// minimizes
 //
 //   ‖J x - e‖² + Σ (secant² - σ² + λ² + μ²) (v·x)² - 2 Σ ((secant - σ) c + μ² y₁) v·x,
 //
@@ -105,7 +106,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
   padded_transpose(curved, n, J, turned);
   const T kappa = servo.curvature / servo.dt, near = near_sigma<T> * kappa, dt = servo.dt;
   if (!gram_svd(curved, n, J, turned, near, left, sigma, v, next)) return false;
-  for (int i = 0; i < k; ++i) {  // v of a direction without postures is that of another method
+  for (int i = 0; i < k; ++i) {  // without postures, singular_step.hpp finds v where σ = 0
     if (!(sigma[i] > T(0)) && !of.linear) return false;
   }
 
@@ -193,7 +194,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     }
   }
   const T size[2] = {length(m, of.offset), length(m, of.rate)};
-  // x becomes the shortest, or only, motion of the other directions for both sides.
+  // For both sides, x becomes the motion along the other directions: the shortest, or the only one.
   const auto move_others = [&](const T* rest, T* to) {
     for (int j = 0; j < s; ++j) to[j] = T(0);
     for (int r = 0, i = 0; r < m; ++r) {
@@ -236,7 +237,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     if (is_near[i]) along_u[a++] = along;
     add_scaled(0, t, T(-along), u, e);
   }
-  if (coupled) {  // what other directions miss, and could reach without postures
+  if (coupled) {  // what other directions miss only because of postures
     rows_times(n, curved, turned, x, change);
     T softest(0), missed(0);
     for (int j = 0; j < n; ++j) softest = max(softest, inverse[j]);
@@ -251,7 +252,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     gradient_of(of, m, n, U + i * m, direction(i), slope);
     for (int j = 0; j < n; ++j) slope[j] = of.stopped[j] == 0 ? slope[j] : T(0);
     h[i] = dot(n, slope, direction(i));
-    // The fold of the rows that bend alone.
+    // The fold of only the rows that bend.
     const T own = S[i] / sigma[chosen[i]] * h[i], side = along_u[i] >= 0 ? T(1) : T(-1),
             part = abs(along_u[i]) - square(sigma[chosen[i]]) / (2 * abs(own));
     if (side * own < 0 && part > 0) add_scaled(0, t, T(side * part), left + chosen[i] * t, e);

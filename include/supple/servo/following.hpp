@@ -48,7 +48,7 @@ struct Following {
   Chain<T> chain;
   Chain<T> legs;  // of the feet alone
   int follows, rows, feet;
-  bool shares;  // whether the chain has the joints of that of the contacts, in the same order
+  bool shares;  // whether the chain has the same joints, in order, as that of the contacts
   const Followed<T>* follow;
   const Sole<T>* sole;         // (feet,)
   const JointLimit<T>* limit;  // (nv,)
@@ -78,7 +78,7 @@ inline constexpr int pivot_rounds = 6;          // most rounds of block pivoting
 inline constexpr int descent_rounds = 60;       // most rounds of the method that takes over
 inline constexpr int feet_rounds = 8;           // most corrections of standing feet
 inline constexpr double feet_tolerance = 1e-7;  // bound on their weighted errors
-inline constexpr int longest_share = 8;         // relative to the minimum with unchanged rows
+inline constexpr int longest_share = 8;         // where 1 is the minimum with unchanged rows
 
 // Memory of a step.
 template <class T>
@@ -87,7 +87,7 @@ struct FollowMemory {
   T *J, *e, *G, *A, *lower, *d, *pull, *sum, *inverse, *goal, *low, *high, *y, *start, *fixed;
   T *row, *row_b, *row_w, *row_on, *short_by, *along;
   T* on;      // active rows, times their weights
-  T* solved;  // (1,): whether the factors are those of the step
+  T* solved;  // (1,): whether the factors are those of the solution
 };
 
 template <class T>
@@ -232,7 +232,8 @@ SUPPLE_FN void assemble(const Following<T>& of, FollowState<T>& state, const T* 
   }
 }
 
-// Collects the active rows k a in m.on, and the goal with them in m.sum. Returns their number.
+// Collects the active rows k a in m.on, and writes the goal plus their contributions to m.sum.
+// Returns their number.
 template <class T>
 SUPPLE_FN int add_rows(const Following<T>& of, int rows, const FollowMemory<T>& m) {
   const int n = of.chain.nv, s = padded<T>(n), W = pack_width<T>;
@@ -347,7 +348,8 @@ SUPPLE_FN bool pivot_to_minimum(const Following<T>& of, FollowState<T>& state, i
 }
 
 // Returns the share of a direction m.d from m.y, up to `most`, at which the cost is smallest. The
-// slope along it grows with the share, in straight pieces between those at which rows begin or end.
+// slope of the cost grows with the share. It is linear between the shares at which a row begins or
+// ceases to fall short, because only rows that fall short count.
 template <class T>
 SUPPLE_FN T best_share(const Following<T>& of, int rows, const FollowMemory<T>& m, T most) {
   const int n = of.chain.nv, s = padded<T>(n);
@@ -433,7 +435,8 @@ SUPPLE_FN bool descend_to_minimum(const Following<T>& of, FollowState<T>& state,
   return false;
 }
 
-// Finds the minimizer m.y inside the box, with `rows` rows of pairs. m.y is that of the last step.
+// Finds the minimizer m.y inside the box, with `rows` rows of pairs. On entry, m.y is the
+// displacement of the last step.
 template <class T>
 SUPPLE_FN void solve_in_box(const Following<T>& of, FollowState<T>& state, int rows,
                             const FollowMemory<T>& m) {
@@ -457,7 +460,7 @@ SUPPLE_FN void correct_feet(const Following<T>& of, FollowState<T>& state, const
   bool any = false;
   for (int f = 0; f < of.feet; ++f) any = any || hold[f] >= of.hold;
   if (!any) return;
-  if (m.solved[0] == 0) {  // the factors may be those of other joints at limits
+  if (m.solved[0] == 0) {  // the factors may be those of another set of joints at limits
     const int on = add_rows(of, rows_of_pairs, m);
     if (!solve_free(of, static_cast<const T*>(state.active), on, m)) return;
   }

@@ -1,22 +1,23 @@
-// A step of a control loop that keeps its distance from obstacles, also if it has to stop.
+// A step of a control loop after which the robot keeps its distance from obstacles, even if it has
+// to stop.
 //
 // Invariant: the stop from the current state is certified, that is, no pair comes closer than the
 // clearance during it. A step is taken only if the step and the stop after it are certified;
 // otherwise the stop that is known from before continues. Rows of constraints make this rare: they
-// are the same bound, linear in the speeds.
+// are the same bound, linearized in the speeds.
 //
-// The stop: all joints slow down together, which is straight in joint space, as the step before it
-// is. Where a joint would pass its position limit on the way, or has a jerk limit, each joint slows
-// down on its own by the stopping rule of stopping.hpp, along a curve whose deviation from its
-// chord enters the bound. A motion that is not certified as a whole is divided.
+// In the stop, all joints slow down together: like the step before it, this motion is a straight
+// line in joint space. Where a joint would pass its position limit on the way, or has a jerk limit,
+// each joint slows down on its own by the stopping rule of stopping.hpp, along a curve whose
+// deviation from its chord enters the bound. A motion that is not certified as a whole is divided.
 #pragma once
 
 #include "supple/servo/stop_motion.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
-// The distance that a pair must keep: the clearance and what an obstacle may travel, or, if it is
-// already closer, its present distance.
+// The distance that a pair must keep: the clearance plus the distance that an obstacle may travel,
+// or the present distance of the pair if that is smaller.
 template <class T>
 SUPPLE_INLINE T least_distance(const Guard<T>& guard, T speed, T time, T gap) {
   return min(fma(speed, time, guard.clearance), gap - unseen<T>);
@@ -59,7 +60,7 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
     for (int j = 0; j < model.chain.joints; ++j) m.off[j] += m.tracking[j];
     if (begin == T(0) && whole) {
       for (int j = 0; j < model.chain.joints; ++j) {
-        if (abs(m.along[j]) + m.off[j] > m.reach[j]) return false;  // beyond the pairs found
+        if (abs(m.along[j]) + m.off[j] > m.reach[j]) return false;  // `near` covers no such motion
       }
     }
     const int bad = first_unsafe(model, *placed, near, near_count,
@@ -117,8 +118,8 @@ SUPPLE_FN StopKind certified_stop(const CollisionModel<T>& model, const Guard<T>
                                                                        : StopKind::none;
 }
 
-// Writes corners of a core that are lowest along directions close to n, other than the one along n.
-// Returns their number, at most most_corners.
+// Writes the corners of a core that are lowest along directions close to n, other than the corner
+// that is lowest along n itself. Returns their number, at most most_corners.
 template <class T>
 SUPPLE_FN int low_corners(const Shape<T>& shape, const Vec3<T>& n, Vec3<T>* corner) {
   if (shape.kind == ShapeKind::sphere) return 0;
@@ -147,7 +148,8 @@ SUPPLE_FN int low_corners(const Shape<T>& shape, const Vec3<T>& n, Vec3<T>* corn
 // first no pair comes closer, then each of them gains a little, which leaves room for the curvature
 // of the step, and only then each is driven out, the deepest first. Where not all can be driven out
 // at once, some are, and the others stay as they are. Corners of a shape that are hardly farther
-// from the other one than its lowest point have rows of their own: it may turn onto them.
+// from the other shape than its lowest point have rows of their own, because the shape may turn
+// onto them.
 template <class L, class T>
 SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const T* q, const T* v,
                          T* G, T* h, int* pairs, bool& inside) {
@@ -165,7 +167,8 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
     if (limit.jerk < Number<T>::huge) {
       const T ramp = limit.jerk * guard.dt * guard.dt;
       const T most = largest_smooth_change(limit, guard.dt, ramp);
-      // Its change first falls to zero, and then to -most: the speed rises, and the stop is longer.
+      // The change of the speed first falls to zero, while the speed still rises, and then to
+      // -most, so that the stop is longer.
       m.x[i] = min(m.x[i] + shrinking_sum(most, ramp), limit.speed);
       smooth = max(smooth, T(3) * most / ramp * guard.dt);
     }
@@ -217,7 +220,8 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
     }
     const T late = near.speed > 0 ? min(near.speed / max(pull, T(1e-9)), T(retreat_time<T>)) : T(0);
     const T travel = near.speed * (now.time + smooth + late);
-    // Where joints may be off, a pair is as close as they can bring it.
+    // Where joints may deviate from the commanded motion, the smallest distance that they can cause
+    // counts.
     const T apart = guard.tracking ? gap_at_rest(model, guard, m, m.placed, near) : bounds.start;
     const T room = apart - guard.clearance - travel - T(1.5) * bulge - standoff<T>;
     const T short_by = guard.clearance - apart;
@@ -269,7 +273,7 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
 
 // Replaces a step x (n) from q (n) by one that is certified: x itself, a step between it and the
 // stop that the last step certified, or that stop. v (n) are the speeds before the step, which the
-// step before changed by `change` (n). Follows `guard_rows` at the same q.
+// step before changed by `change` (n). Call it after `guard_rows` at the same q.
 template <class L, class T>
 SUPPLE_FN GuardedStep guard_step(const CollisionModel<T>& model, Guard<T>& guard, const T* q,
                                  const T* v, const T* change, T* x) {

@@ -1,8 +1,9 @@
 // Mode "halt": the motion slows down before a singularity and stops there.
 //
-// The speed along the command is at most the factor of a ramp in the condition number, unless it
-// was already higher in the previous step and the limits prevent it from being lower. For this, a
-// step is taken only if the stop after it never becomes faster while it is above the ramp.
+// The speed along the command, as a fraction of the command, is at most a factor that falls
+// linearly with the condition number (the ramp), unless it was already higher in the previous step
+// and the limits prevent it from being lower. To ensure this, a step is taken only if the stop
+// after it never becomes faster while it is above the ramp.
 #pragma once
 
 #include "supple/servo/condition.hpp"
@@ -85,8 +86,9 @@ SUPPLE_FN T halting_step(const Servo<T>& servo, const ServoState<T>& state, cons
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
   if (!has_any(found)) return T(-1);
   const T fastest = min(max(most, found.least), found.most);
-  // On the ramp, a step above it is not faster than the previous one. After a reset, or if the
-  // direction was lost, the speed of the previous step along d is unknown.
+  // A motion on the ramp may take a step above the ramp only if it is not faster than the previous
+  // step. After a reset, or if the direction was lost, the speed of the previous step along d is
+  // unknown.
   const T before = dot(m, state.direction, d) / dot(m, d, d);
   const bool known = before > 0 || !(dot(n, state.qd, state.qd) > 0);
   const T on_ramp =

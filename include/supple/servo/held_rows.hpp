@@ -1,8 +1,9 @@
 // The rows of held tasks: the derivative J of their quantities, and the error e to their targets.
 //
-// Rows of tasks.hpp are velocities, which equal derivatives where the error is zero. The rotation
-// rows of a held task are derivatives everywhere, so that a frame may turn freely in one direction
-// and is held exactly in another: with φ = log(R* Rᵀ), the vector of the rotation that remains,
+// The rows of J in task/task.hpp give velocities, which equal the derivatives of the quantities
+// where the error is zero. The rotation rows of a held task are derivatives everywhere, so that a
+// frame may turn freely in one direction and is held exactly in another: with φ = log(R* Rᵀ), the
+// vector of the rotation that remains,
 //
 //   dφ = -M(φ) w dt,   M(φ) = 1 + φ×/2 + (1 - θ/2 cot(θ/2)) φ×φ×/θ²,   θ = |φ|
 //

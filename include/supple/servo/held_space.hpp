@@ -102,7 +102,8 @@ SUPPLE_FN void held_errors(const Servo<T>& servo, const Holding<T>& held, const 
   });
 }
 
-// Moves the rows of the tasks for which `takes(index)` to the front of A, and their entries of e.
+// Copies the rows of A of the tasks for which `takes(index)` is true to to_A, and their entries of
+// e to to_e. Returns the number of these rows.
 template <class T, class Takes>
 SUPPLE_FN int pick_held(const Servo<T>& servo, const Holding<T>& held, const T* A, const T* e,
                         T* to_A, T* to_e, Takes&& takes) {
@@ -126,8 +127,8 @@ SUPPLE_INLINE T sum_of_packs(int n, const T* x, const T* y) {
   return sum;
 }
 
-// The shortest motion d (n) that removes errors e of rows A (count, n) determines the largest gain,
-// up to 1/dt, from which the joints can brake.
+// Returns the largest gain, up to 1/dt, from which the joints can brake if they correct the errors
+// e of the rows A (count, n) by the shortest motion d (n).
 template <class T>
 SUPPLE_FN T held_gain(const Servo<T>& servo, int count, const T* A, const T* e, T* d, T* work) {
   const int n = servo.chain.nv;
@@ -169,7 +170,7 @@ SUPPLE_FN void find_held_space(const Servo<T>& servo, Holding<T>& held, const T*
     make_triangle(count, t, left, whole);
     for (int i = 0; i < t.rank * s; ++i) held.Q[i] = T(0);
     for (int k = 0; k < t.rank; ++k) held.Q[k * s + k] = T(1);
-    for (int r = t.rank - 1; r >= 0; --r) {  // row k becomes that of the reflections k, ..., 0
+    for (int r = t.rank - 1; r >= 0; --r) {  // row k: unit vector k turned by reflections k, ..., 0
       reflect_rows(t.rank - r, r / pack_width<T> * pack_width<T>, s, t.mirror + r * s, t.tau[r],
                    [&](int i) { return held.Q + (r + i) * s; });
     }
@@ -241,8 +242,9 @@ SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state,
   unpad_rows(m, n, rows, state.J);
 }
 
-// Writes the factors (held rows) of all held rows that belong to factors u (m) of the rows of J:
-// the change of u·J v, with the speeds v in the space of A, is that of u·J v - w·A v.
+// Writes the factors w (held rows) of all held rows that belong to the factors u (m) of the rows of
+// J. As q changes, u·J v with the projected J changes like u·J v - w·A v with the J and A of the
+// tasks.
 template <class T>
 SUPPLE_FN void held_factors(const Servo<T>& servo, const Holding<T>& held, int m, const T* u,
                             T* w) {

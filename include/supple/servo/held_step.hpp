@@ -39,7 +39,8 @@ SUPPLE_NOINLINE_DEVICE bool dense_step(int m, int n, const StepProblem<T>& of, c
   upper_gram(n, curved, turned, A);
   for (int i = 0; i < curved; ++i) A[i * c + i] -= near;
   if (curved > 0 && !(upper_factor(curved, A) > fast_path_pivot<T>)) return false;
-  // Without limits on acceleration the gain is known, and one side is that of the whole command.
+  // Without limits on acceleration the gain is known, and a single right-hand side, the whole
+  // command, is enough.
   bool brakes = false;
   for (int j = 0; j < n; ++j) brakes = brakes || of.limit[j].acceleration < Number<T>::huge;
   upper_gram(m, n, J, A);

@@ -1,9 +1,10 @@
 // Robots that hold tasks can always stop: the step is one after which the joints that move held
 // tasks can brake to rest, all in proportion to their speeds, while the tasks stay in place.
 //
-// Where a leg is nearly stretched, the joints would turn at ever higher rates, or the base would
-// have to turn back at once: the stop is simulated along the motions that leave the tasks in place,
-// and must stay inside the limits. Tuned constants are explained in docs/constants.md.
+// Where a leg is nearly stretched, joints may have to turn at ever higher rates in the stop, or the
+// base may have to turn back suddenly. The stop is therefore simulated along the motions that leave
+// the tasks in place, and must stay inside the limits. Tuned constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include "supple/servo/held_space.hpp"
@@ -14,7 +15,7 @@ namespace supple::inline SUPPLE_ISA {
 // curvature of their motion.
 template <class T>
 inline constexpr T together_share = T(0.5);
-// The time of a stop at nearly full acceleration, relative to that of a stop together.
+// The time of a stop at nearly full acceleration, relative to that of a stop at `together_share`.
 template <class T>
 inline constexpr T hard_share = T(0.55);
 
@@ -78,8 +79,8 @@ SUPPLE_FN T time_to_stop(const Servo<T>& servo, const Holding<T>& held, const T*
 }
 
 // Narrows the box so that the joints that move held tasks can stop together before any of them
-// comes to the end of its range. A joint that could only stop on its own would have to leave the
-// others behind.
+// comes to the end of its range. Otherwise a joint near the end of its range would have to brake
+// faster than the others, and the tasks would not stay in place.
 template <class T>
 SUPPLE_FN void leave_room_to_stop(const Servo<T>& servo, const ServoState<T>& state, T* low,
                                   T* high) {
@@ -103,8 +104,8 @@ SUPPLE_FN void leave_room_to_stop(const Servo<T>& servo, const ServoState<T>& st
 }
 
 // Whether the joints that move held tasks can stop together after a step at the speeds x (n), with
-// the tasks in place: by a simulation, in which corrections along the rows of the tasks stand for
-// the accelerations that the curvature of the motion takes.
+// the tasks in place: by a simulation, in which corrections along the rows of the tasks represent
+// the accelerations that the curvature of the motion requires.
 template <class T>
 SUPPLE_NOINLINE bool can_stop(const Servo<T>& servo, const ServoState<T>& state, const T* x,
                               T share) {
@@ -157,7 +158,7 @@ SUPPLE_NOINLINE bool can_stop(const Servo<T>& servo, const ServoState<T>& state,
     }
     Triangle<T> t{n, 0, rows, mirror, tau, order};
     make_triangle(count, t, left, whole);
-    const auto shortest = [&] {  // from r to dx
+    const auto shortest = [&] {  // computes dx from r
       solve_triangle(count, t, static_cast<const T*>(r), T(0), dx);
       for (int j = t.rank; j < s; ++j) dx[j] = T(0);
       for (int k = t.rank - 1; k >= 0; --k) reflect(t, k, dx);
@@ -223,7 +224,7 @@ SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state,
   if (share == 0 &&
       !(stops() &&
         can_stop(servo, state, static_cast<const T*>(trial),
-                 going_share<T>))) {  // curvature has taken the room: stop as fast as possible
+                 going_share<T>))) {  // curvature has used up the margin: stop as fast as possible
     kept = max(T(0), T(1) - servo.dt / max(T(hard_share<T> * before), servo.dt));
     mix(share);
   }

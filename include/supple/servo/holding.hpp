@@ -12,7 +12,7 @@
 // has no error.
 //
 // While a task is switched on or off, its share α is between 0 and 1, and its rows move at 1 - α
-// times their velocity in the step without them. Tuned constants are explained in
+// times the velocity that they have in the step without the task. Tuned constants are explained in
 // docs/constants.md.
 #pragma once
 

@@ -22,7 +22,8 @@ SUPPLE_FN void mark_stopped(int n, ServoState<T>& state) {
 // Narrows a box so that joints with a jerk limit approach the speeds that the step x (n) would have
 // without limits on acceleration and jerk, and neither pass these speeds nor turn away from them.
 // Otherwise a joint that compensates for a braking one would have to brake later, and the two would
-// oscillate. Without `narrows`, the box only shares the bound on the norm.
+// oscillate. If `narrows` is false, the box is narrowed only where joints share the bound on the
+// norm (`share_bound`).
 template <class T, class M, class N>
 SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* x,
                              T* low, T* high, bool narrows, T* scratch) {
@@ -99,7 +100,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
 }
 
 // Computes the admissible speeds of all joints, low and high (n), and the step before limits, x0
-// (n), as speeds. If `bounded`, the boxes have common speeds within the bound on ‖q̇‖.
+// (n), as speeds. If `bounded`, the boxes contain speeds whose norm is within the bound on ‖q̇‖.
 template <class L, class T, class N>
 SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state, bool bounded,
                          L* low, L* high, L* x0) {
@@ -181,7 +182,8 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
       if (ramp < Number<T>::huge) approach(x0[j], state.qd[j], ramp, low[j], high[j]);
     }
   } else if (limits_jerk(servo)) {
-    // Speeds that settle would be another reason why held tasks cannot be held.
+    // With held tasks, boxes are not narrowed for speeds to settle: narrower boxes might not allow
+    // the tasks to be held.
     settle_speeds(servo, m, n, state, x, low, high, !state.holding, rest);
     settles = state.constraints != nullptr && !state.holding;
   }
@@ -202,7 +204,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     state.course = Course::lost;
     for (int i = 0; i < m; ++i) state.direction[i] = T(0);  // there is no stop to continue
   }
-  bool closed_again = false;  // then the errors of held tasks are others
+  bool closed_again = false;  // whether x has changed, so that the errors of held tasks have, too
   if (state.holding) {
     if (state.holding->count > 0) keep_stoppable(servo, state, low, high, x, rest);
     correct_held(servo, state, low, high, x);

@@ -6,7 +6,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Returns the coordinate that stands for the part of coordinate j: the labels lead to it.
+// Returns the coordinate that stands for the part of coordinate j, by following the labels.
 SUPPLE_FN int part_of(const int* label, int j) {
   while (label[j] != j) j = label[j];
   return j;

@@ -32,9 +32,9 @@ inline constexpr T last_correction =
     sizeof(T) == 8 ? T(last_correction_double) : T(last_correction_float);
 inline constexpr int most_corrections = 4;
 
-// The packs of the entries of J_c that are not zero, because joints move only the frames after
-// them: of each task's rows, and of the columns, in runs of equal ones. `column_packs` (n) is
-// memory.
+// Finds the packs of J_c that are not zero, since joints move only the frames after them. The rows
+// of each task form a run, and so do consecutive columns with the same packs. `column_packs` (n) is
+// scratch memory.
 template <class T>
 SUPPLE_FN void find_runs(const StepRows<T>& of, int& row_runs, RowRun* row_run, int& column_runs,
                          RowRun* column_run, unsigned* column_packs) {
@@ -69,10 +69,11 @@ SUPPLE_FN void find_runs(const StepRows<T>& of, int& row_runs, RowRun* row_run, 
   }
 }
 
-// Returns a bound on σ² as `near_square`, that is sharper if a posture is far from its target. The
-// part of o along a direction u with the singular value σ is at most the length of o of the curved
-// rows plus ‖Pᵀo‖/σ for those of the posture, whose part of u is P v/σ; so is that of t + s o. A
-// smaller bound holds as long as it is not below what follows from it.
+// Returns a bound on σ² as `near_square` does, but a sharper one if a posture is far from its
+// target. The part of o along a direction u with the singular value σ is at most the length of o of
+// the curved rows plus ‖Pᵀo‖/σ for those of the posture, whose part of u is P v/σ; the same holds
+// for t + s o. A smaller bound on σ² is valid if `near_square`, with the lengths that follow for
+// this σ, returns no larger value.
 template <class T>
 SUPPLE_FN T sharper_near_square(const Servo<T>& servo, int n, const JointLimit<T>* limit, T near,
                                 T speed, T speed_pull, T offset, T offset_pull) {
@@ -85,9 +86,10 @@ SUPPLE_FN T sharper_near_square(const Servo<T>& servo, int n, const JointLimit<T
   }
 }
 
-// Solves for the sides x (2, n), o and t, by the factors A and B and iterative refinement.
-// `inverse` (n) is the inverse of the factor's diagonal, and size (2) are the lengths of o and t.
-// pull(side, x, to) computes Jᵀ(o - J x) or Jᵀ(t - J x). Returns false if it does not converge.
+// Computes x (2, n), the solutions for the right-hand sides o and t (`sides` of them), by the
+// factors A and B and iterative refinement. `inverse` (n) is the inverse of the factor's diagonal,
+// and size (2) are the lengths of o and t. pull(side, x, to) computes Jᵀ(o - J x) or Jᵀ(t - J x).
+// Returns false if it does not converge.
 template <class T, class Pull>
 SUPPLE_INLINE bool refine_sides(int n, const T* A, const T* B, const T* inverse, int sides,
                                 const T* size, T* x, T* change, Pull&& pull) {

@@ -16,8 +16,8 @@
 //
 // With priorities the result is the lexicographic optimum: each task misses its intervals by as
 // little as the tasks above it allow, and a row inside its interval does not hinder other tasks.
-// Multipliers would depend on all lower levels; instead, a row that is held is left out once, and
-// remains so if its rate then lies inside its interval.
+// Multipliers would depend on all lower levels. Instead, a row that is held is left out on trial,
+// and stays left out if its rate then lies inside its interval.
 #pragma once
 
 #include "supple/servo/servo.hpp"

@@ -17,7 +17,7 @@ SUPPLE_FN bool in_one_ball(const Chain<T>& chain, int i, int j) {
 }
 
 // Adds the second derivatives of p·f by the coordinates to the symmetric H, whose rows have s
-// entries, where f is the weighted sum of a task's points and p is linear.
+// entries, where f is the weighted sum of a task's points and p (3) is fixed.
 template <class T>
 SUPPLE_NOINLINE_DEVICE void add_points_bends(const Chain<T>& chain, const Task<T>& task,
                                              const Pose<T>* joint_poses, const Vec3<T>& p, int s,

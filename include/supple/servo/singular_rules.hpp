@@ -8,9 +8,9 @@
 //   y = (σ c + μ² y₁)/(σ² + λ² + μ²),    y₁ = y₀ + p v·Δq̇,    y₀ = v·q̇ at present,
 //
 // where Δq̇ is the change of q̇ in the last step and p = 0.9 |t|/(|t| + s |o|). A small constant in
-// μ² keeps tiny parts of c from jolting the joints: they go on as they move. In the distance y
-// along v, the motion along u is σ y + ½ h y² with h = u·J̇(v)v. The damping λ² of each direction
-// follows from these rules:
+// μ² keeps tiny parts of c from jolting the joints: they then continue their present motion. Over
+// the distance y along v, the motion along u is σ y + ½ h y² with h = u·J̇(v)v. The damping λ² of
+// each direction follows from these rules:
 //
 //   crossing  w = |(c - σ y₀) σ̇|/a - ρ σ², where σ̇ is due to the motion along the other
 //             directions. Past a singularity the joints would have to turn by half a turn with
@@ -18,7 +18,7 @@
 //             bounds the acceleration there. If c - σ y₀ is small compared with σ̇ y₀²/a, the
 //             present motion almost performs the command, and goes on: w is a part of μ². The
 //             larger this ratio is, the more of w is damping, a part of λ².
-//   miss      Ignoring the difference between c and the motion that goes on, σ y₁, while σ falls to
+//   miss      Ignoring the difference between c and the present motion, σ y₁, while σ falls to
 //             zero costs the distance ε = |c - σ y₁| σ/(2|σ̇|). To pass the singularity at this
 //             distance, the joints would soon need accelerations in proportion to 1/ε². If ε is
 //             less than D, they go on as they move: μ² increases by σ² D²/(ε² + e²). Here
@@ -56,7 +56,8 @@ inline constexpr T crossing_ratio = T(0.7);  // ρ
 template <class T>
 inline constexpr T fold_share = T(0.7);  // fraction of a with which joints brake toward a fold
 // Joints begin to brake toward a fold where the command stays beyond it for longer than this
-// multiple of the time in which they can stop, and brake fully at the next multiple.
+// multiple of the time in which they can stop, and brake fully where it stays beyond it for one
+// such time more.
 template <class T>
 inline constexpr T fold_patience = T(1.5);
 template <class T>
@@ -74,7 +75,7 @@ inline constexpr T easy_share = T(0.3);  // ρ': smaller shares of a are not wor
 template <class T>
 inline constexpr T persistence = T(0.9);  // share of the last change of q̇ that is expected again
 
-// Directions whose |h| is less than this, in units of κ, have no end of the reach nearby: it is
+// Directions whose |h| is less than this, in units of κ, have no end of the reach nearby: |h| is
 // more than 0.15κ for stretched elbows, less for straight wrists.
 template <class T>
 inline constexpr T fold_bend = T(0.03);
@@ -82,7 +83,7 @@ inline constexpr T fold_bend = T(0.03);
 // fraction of the room on their own side, and leave it to the side with more room.
 template <class T>
 inline constexpr T little_room = T(0.15);
-// Both apply only within this distance of it [rad].
+// Both rules apply only within this distance of the stretched pose [rad].
 template <class T>
 inline constexpr T near_fold = T(0.15);
 
@@ -177,8 +178,8 @@ SUPPLE_FN T room_toward(int n, const JointLimit<T>* limit, const T* q, const T* 
   return room;
 }
 
-// Returns σ² below which the rules for singular directions may change the step: bounds on the
-// conditions of the rules, from the sizes of t + s o (`speed`) and of the offset.
+// Returns the σ² below which the rules for singular directions may change the step. It follows from
+// the conditions of the rules and the lengths of t + s o (`speed`) and of the offset.
 template <class T>
 SUPPLE_FN T near_square(const Servo<T>& servo, int n, const JointLimit<T>* limit, T speed,
                         T offset) {

@@ -51,8 +51,8 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
   };
   bool leaves_out = false;
   for (int j = 0; j < n; ++j) leaves_out = leaves_out || of.stopped[j] != 0;
-  // Whether only joints that are left out could move along direction i: all of o is then beyond the
-  // reach of the others.
+  // Whether only joints that are left out could move along direction i: all of o along it is then
+  // beyond the reach of the other joints.
   const auto is_blocked = [&](int i) { return leaves_out && sigma[i] <= zero; };
   for (int r = 0; r < m; ++r) residual[r] = of.offset[r];
   for (int i = 0; i < k; ++i) {

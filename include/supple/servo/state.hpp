@@ -12,7 +12,7 @@ namespace supple {
 template <class T>
 struct Constraints;  // row_search.hpp
 template <class T>
-struct Holding;  // holding.hpp
+struct Holding;  // held_space.hpp
 
 enum class ControlMode : int {
   step,       // one step for all rows

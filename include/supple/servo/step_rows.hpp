@@ -20,8 +20,9 @@ struct StepRows {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Whether a robot has joints with three degrees of freedom, as a floating base has. Its steps have
-// methods of their own, made for many joints and rows; those of other robots keep their bits.
+// Whether a robot has joints with three degrees of freedom, as a floating base has. Its steps use
+// methods of their own, made for many joints and rows. Steps of other robots never use these
+// methods, so that their results do not depend on them.
 template <class T>
 SUPPLE_FN constexpr bool is_floating(const Chain<T>& chain) {
   return chain.balls > 0;
@@ -75,7 +76,7 @@ SUPPLE_FN void step_jacobian(const Chain<T>& chain, const Task<T>& task, const P
   sweep_points_jacobian(chain, task, joint_poses, moment, J);
 }
 
-// Copies numbers to an array that does not overlap with theirs.
+// Copies `count` numbers to an array that does not overlap with `from`.
 template <class T>
 SUPPLE_INLINE void copy_numbers(int count, const T* SUPPLE_RESTRICT from, T* SUPPLE_RESTRICT to) {
   for (int i = 0; i < count; ++i) to[i] = from[i];
@@ -164,7 +165,7 @@ template <class T>
 SUPPLE_FN void rows_bias_acceleration(const StepRows<T>& of, const Pose<T>* joint_poses, const T* v,
                                       T* bias, T* memory = nullptr) {
   for (int k = 0, i = 0, row = 0; k < of.tasks; ++k) {
-    T* const from = bias + row;  // not before the rows that are kept
+    T* const from = bias + row;  // after the rows that are already kept
     const bool moving = moves(of.chain, of.task[k], v);
     if (moving && of.task[k].points && memory) {
       put_position_rows(of.task[k], sweep_points_bias(of.chain, of.task[k], joint_poses, v, memory),

@@ -51,8 +51,8 @@ inline constexpr int most_rows = 32;
 // Time constant with which pairs inside the clearance are driven apart [s].
 template <class T>
 inline constexpr T escape_time = T(0.1);
-// The same as a share of the fastest rate at which the joints can drive a pair apart: at full
-// speed, the curvature of the motion may bring pairs closer.
+// Largest rate at which such a pair is driven apart, as a share of the fastest rate that the joints
+// allow: at full speed, the curvature of the motion may bring pairs closer.
 template <class T>
 inline constexpr T escape_share = T(0.25);
 // Distance that all pairs inside the clearance gain in a step and its stop before one of them is
@@ -242,7 +242,8 @@ SUPPLE_FN int simulate_stop(const Chain<T>& chain, const Guard<T>& guard, const 
   return -1;
 }
 
-// A polygon of `count` straight parts through m.knot; positions on it are numbers from 0 to count.
+// Writes the configuration at position u on the polygon of `count` straight parts through m.knot.
+// Positions are numbers from 0 to `count`.
 template <class T>
 SUPPLE_FN void position_on(const Chain<T>& chain, const GuardMemory<T>& m, int count, T u, T* to) {
   int k = int(u);

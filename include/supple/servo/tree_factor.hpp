@@ -6,8 +6,9 @@
 // of a subtree is a quadratic function of the twist of the body that carries it, so that the joints
 // are eliminated one after the other, from the tips to the base, as in the dynamics of articulated
 // bodies (Featherstone 2008, chapter 7). Rows of a center of mass, which depend on all bodies, are
-// constraints with multipliers y: they are the only other variables of that function. So are the
-// constraints of joints that share a coordinate, each of which has its share of k and p.
+// constraints, whose multipliers y are the only other variables of that function. Joints that share
+// a coordinate are coupled by constraints in the same way; each of these joints has its share of k
+// and p.
 //
 // Iterative refinement with residuals of J itself restores the accuracy that normal equations lose.
 // Constants are explained in docs/constants.md.
@@ -17,9 +18,11 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Rounds of refinement. It ends when the error that remains, relative to the step, is small: it is
-// less than a correction by about the same factor as this is less than the one before. With an
-// error above `lost_error`, and above what rounding e changes in x, the step is not valid.
+// Largest number of rounds of refinement. Refinement ends when the remaining error, relative to the
+// step, is estimated to be below `small_error`. The estimate assumes that the error is smaller than
+// the last correction by the factor by which this correction is smaller than the one before. If the
+// estimate stays above `lost_error`, and the correction above the change of x due to rounding e,
+// the step is not valid.
 inline constexpr int most_refinements = 6;
 inline constexpr double small_error = 1e-10, lost_error = 1e-6;
 
@@ -159,7 +162,7 @@ SUPPLE_FN mask_t<L> factor_tree(const Servo<T>& servo, const TreePlan& plan, M K
 }
 
 // Calls body(j, V) with the twist of each body at the speeds x (n), parents first; speed(j, V)
-// returns the speed of joint j, and V is the twist of the body before it.
+// returns the speed of joint j, given the twist V of the body before it.
 template <class L, class T, class Speed, class Body>
 SUPPLE_INLINE void each_twist(const Chain<T>& chain, const TreePlan& plan, TreeWork<L>& work,
                               Speed&& speed, Body&& body) {
@@ -175,8 +178,9 @@ SUPPLE_INLINE void each_twist(const Chain<T>& chain, const TreePlan& plan, TreeW
     body(j, V);
   }
 }
-// Calls joint(j, S, b) with the sum b of the wrenches of the bodies that each joint carries, its
-// children first; what it leaves of b is passed on. add(j, b) adds the wrench of a body.
+// Calls visit(j, S, b) for each joint, children first, with its screw S and the sum b of the
+// wrenches of the bodies that it carries. What `visit` leaves of b is passed on to the parent.
+// add(j, b) adds the wrench of a body.
 template <class L, class T, class Add, class Visit>
 SUPPLE_INLINE void each_wrench(const Chain<T>& chain, const TreePlan& plan, TreeWork<L>& work,
                                Add&& add, Visit&& visit) {

@@ -1,4 +1,4 @@
-// The rows of J of a tree of joints, as forms of the twists of its bodies: J itself is not
+// The rows of J of a tree of joints, as linear forms of the twists of its bodies: J itself is not
 // computed.
 //
 // Twists are those of the bodies at the origin of the first joint that turns. Loops over joints are
@@ -13,8 +13,9 @@ namespace supple::inline SUPPLE_ISA {
 // Unrolls loops over the joints on a GPU, where the robot is known to the compiler.
 #define SUPPLE_TREE SUPPLE_UNROLL
 
-// Largest number of multipliers: of rows of centers of mass, and of joints that share a coordinate
-// with another. On a GPU it is that of the robot.
+// Largest number of multipliers: one for each row of a center of mass, and one for each joint that
+// shares its coordinate with an earlier joint. On a GPU it is the number of multipliers of the
+// given robot.
 inline constexpr int most_multipliers = SUPPLE_MULTIPLIERS > 0 ? SUPPLE_MULTIPLIERS : 1;
 
 // ---- what is attached to each joint ------------------------------------------------------------
@@ -25,9 +26,9 @@ struct Attachment {
 };
 
 // The order of the elimination. A joint has a slot if another joint than the next one is attached
-// to it: what its children leave to it is added there. Joints that share a coordinate are
-// eliminated one by one: each follower has a multiplier for the constraint that it moves as its
-// leader.
+// to it: what the elimination of its children leaves is added up there. Joints that share a
+// coordinate are eliminated one by one: each follower has a multiplier for the constraint that it
+// moves like its leader.
 struct TreePlan {
   int slots;
   const int* slot;         // (joints,): the slot of a joint, or -1
@@ -160,7 +161,7 @@ struct TreeWork {
   Vec3<L> origin;  // of twists
 };
 
-// Number of lanes of memory of a `TreeWork`, without its own.
+// Number of lanes of the arrays of a `TreeWork`, without the members of the struct itself.
 SUPPLE_FN constexpr int tree_scratch(int joints, int slots, int tasks, int rows, int n) {
   return joints * (12 + 7 + most_multipliers) + slots * (27 + 6 * most_multipliers) + 6 * tasks +
          rows + 3 * n + (joints > n ? joints : n);

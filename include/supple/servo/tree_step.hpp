@@ -71,10 +71,10 @@ SUPPLE_FN constexpr int limit_scratch(int joints, int slots, int n) {
 }
 
 // Moves the step x inside the limits: see box.hpp. The active set is guessed by dual_box.hpp before
-// round `tree.guess_round` of block pivoting. If `tree.few_rounds` is not zero, steps that need
-// more rounds there are given up. Returns the lanes that are not. The functions of `tree` are
-// `factor_tree`, `solve_tree`, `tree_gradient` and `tree_inverse`. `scratch` has `limit_scratch`
-// entries.
+// round `tree.guess_round` of block pivoting. If `tree.few_rounds` is not zero, steps for which
+// dual_box.hpp needs more rounds than this are given up. Returns the lanes that are not given up.
+// The functions of `tree` are `factor_tree`, `solve_tree`, `tree_gradient` and `tree_inverse`.
+// `scratch` has `limit_scratch` entries.
 template <class L, class T, class Tree>
 SUPPLE_FN mask_t<L> limit_tree(const Servo<T>& servo, T lambda2, const L* low, const L* high,
                                TreeWork<L>& work, L* active_set, L* scratch, const Tree& tree) {

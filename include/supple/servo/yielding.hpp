@@ -221,7 +221,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   }
   for (int r = 0; r < m; ++r) rate[r] = fma(-servo.gain, state.offset[r], state.e[r]);
   if (is_floating(servo.chain)) {
-    // Of a target that does not move, only the rounding error of e is left.
+    // If the target does not move, only the rounding error of e is left.
     for (int r = 0; r < m; ++r) {
       if (abs(rate[r]) <= Number<T>::epsilon * abs(state.e[r])) rate[r] = T(0);
     }

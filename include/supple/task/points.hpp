@@ -1,8 +1,9 @@
 // A weighted sum of points, such as a center of mass: x = Σ share p, in world axes.
 //
-// The arrays `component` have an entry for every row of any task: code for these tasks is compiled
-// with the rows of all others. Functions that read the points of a task are never inlined: where
-// they were, NVRTC 13.0 miscompiled the Jacobian of problems with several tasks of frames.
+// The arrays `component` have an entry for each component of a twist, although only the first three
+// are used: this code is also compiled with the rows of other tasks. Functions that read the points
+// of a task are never inlined: where they were, NVRTC 13.0 miscompiled the Jacobian of problems
+// with several tasks of frames.
 #pragma once
 
 #include "supple/robot/kinematics.hpp"

@@ -67,8 +67,9 @@ struct Task {
   int points = 0;
   const int* point = nullptr;
   const T* share = nullptr;
-  // For a posture of one joint that is held: a polynomial (5,), lowest power first, of the position
-  // of coordinate `leader`, which is subtracted from that of the joint; or null.
+  // For a posture of one joint that is held: the coefficients (5,), lowest power first, of a
+  // polynomial of the position of coordinate `leader`. Its value is subtracted from the position of
+  // the joint. Null if there is none.
   const T* curve = nullptr;
   int leader = -1;
 };

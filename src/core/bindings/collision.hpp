@@ -17,18 +17,18 @@ class PyCollisionModel {
                    nb::handle speed, nb::handle pairs, nb::handle allowed);
 
   const CollisionModel<double>& view() const { return owned_->view(); }
-  // Number of calls of `move`, and of those for shapes that are said to be at rest.
+  // Number of calls of `move`, and of those calls for shapes whose given speed is zero.
   int moves() const { return moves_; }
   int jumps() const { return jumps_; }
 
   // Returns, for all pairs, the distances (k,), nearest points (k, 2, 3) and normals (k, 3) at q
   // (n,).
   nb::object distances(nb::handle q) const;
-  // Returns the smallest distance, as pairs count for a clearance, and the index of its pair;
-  // infinity and -1 without pairs.
+  // Returns the smallest distance and the index of its pair; infinity and -1 without pairs. The
+  // distance of a pair that is allowed less than `clearance` is increased by the difference.
   nb::object min_distance(nb::handle q, double clearance) const;
   // Returns for each configuration (..., n) whether some pair is closer than `clearance`, or than
-  // it is allowed to be.
+  // the clearance that it is allowed if this is smaller.
   nb::object collides(nb::handle q, double clearance, int threads) const;
   // Returns for each configuration (N, n) which pairs are closer than a distance (N, k).
   nb::object closer(nb::handle q, double distance) const;

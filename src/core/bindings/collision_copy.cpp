@@ -12,14 +12,14 @@ namespace supple {
 namespace {
 
 // Rounding errors of a distance in single precision, in units in the last place of the largest
-// coordinate: a sum of ten products of which each is rounded, twice, and their roots.
+// coordinate: those of two sums of ten rounded products, and of their square roots.
 constexpr double rough_rounding = 32;
 constexpr double finite = 1e30;  // a bound that single precision can represent
 
 // Arrays one after the other, in memory that begins at an address.
 class Packer {
  public:
-  // Distances may be wrong by `rounding`, so that pairs must keep that much more.
+  // Distances may be wrong by `rounding`, so pairs must keep that much more clearance.
   Packer(std::uintptr_t address, double rounding) : address_(address), rounding_(rounding) {}
 
   // Copies an array. Returns its address.

@@ -293,7 +293,7 @@ void OwnedCollisionModel::add_group(std::vector<int> pairs) {
   if (group.joints[0] == group.joints[1])
     throw_field_error("pairs", "pairs of shapes that some joint moves relative to each other",
                       pairs[0]);
-  // Runs: sphere, other shape, whether the sphere is the second of the pair.
+  // Pairs in runs: other shape, whether the sphere is second in the pair, sphere, pair.
   std::vector<std::tuple<int, bool, int, int>> in_runs;
   for (const int k : pairs) {
     pair_group_[k] = int(groups_.size()) - 1;

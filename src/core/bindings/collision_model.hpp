@@ -21,10 +21,10 @@ struct CollisionSpec {
   const int* first_vertex = nullptr;  // (shapes + 1,)
   const double* speed = nullptr;      // (shapes,)
   const int* pair = nullptr;          // (pairs, 2)
-  const double* allowed = nullptr;    // (pairs,): sufficient clearance; null: no pair keeps less
+  const double* allowed = nullptr;    // (pairs,): sufficient clearance; null: none is allowed less
 };
 
-// Radius of a sphere around a half-space; a distance.
+// Stands for an infinite length [m], such as the radius of a sphere around a half-space.
 inline constexpr double unbounded = 1e300;
 
 class OwnedCollisionModel {

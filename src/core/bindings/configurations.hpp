@@ -49,7 +49,8 @@ class Layout {
   }
 
   // Converts coordinates x (nv) of the kernel to a configuration q (nq). Of the two quaternions of
-  // an orientation it takes the one nearer to that of `near` (nq), or with w >= 0 without one.
+  // an orientation it takes the one nearer to that of `near` (nq) or, if `near` is null, the one
+  // with w >= 0.
   template <class T>
   void from_kernel(const T* x, T* q, const T* near = nullptr) const {
     int i = 0, j = 0;

@@ -161,7 +161,7 @@ class PyFollowing {
   }
 
   // Returns the rows a·y >= b of close pairs at q (nq,) as a step there would have them: a and b
-  // (k, n + 1). Its bounds begin with those of the calls before.
+  // (k, n + 1). Bounds of distances from earlier calls are reused.
   nb::object close_pairs(nb::handle q) {
     const Configurations at(q, layout_, "q");
     if (at.leading() != 0 || !at.is_double())

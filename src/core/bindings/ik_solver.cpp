@@ -16,7 +16,8 @@ namespace {
 // Damping λ² of the first steps that are stored in the table of seeds, relative to newton_gain.
 constexpr double first_damping = 1 / 600.0;
 
-// Raises ValueError if the limbs are not consecutive parts of the rows, or their joints not joints.
+// Raises ValueError if the limbs are not consecutive parts of the rows, or an index of a joint is
+// invalid.
 void check_limbs(const SolverSpec& spec, std::size_t rows, std::size_t nv) {
   if (spec.limb_row.empty()) return;
   const auto check_parts = [](const char* name, const Ints& begin, std::size_t count) {

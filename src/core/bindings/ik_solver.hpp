@@ -144,7 +144,8 @@ class PySolver {
     Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
     Prepared(const Prepared&) = delete;  // contains pointers to its own members
 
-    // Replaces the bounds and the request. Of the same solver, this copies no constants.
+    // Replaces the bounds and the request. If the solver is the same as before, no constants are
+    // copied.
     void set(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
 
     IkProblem<float> wide, minimized;
@@ -200,7 +201,7 @@ class PySolver {
   nb::object given_tasks = nb::none();  // the tasks as Python objects, for the results
   bool several_tasks() const { return target_specs_.size() > 1; }
 
-  // The table of heights of frames, complete.
+  // Returns the complete table of heights of frames.
   const Reach& reach() { return *reach_->view(reach_->probes(), nullptr, nullptr); }
 
   // Size of the table of seeds: 0 until it is complete.
@@ -224,8 +225,8 @@ class PySolver {
     std::vector<BaseLimb> limb;
     FreeBase base{};
   };
-  // A condition on the whole configuration (n,), of which a subproblem has some joints; the others
-  // are those in q (count, n).
+  // A condition on the whole configuration (n,), as a condition on the joints of a subproblem; the
+  // values of the other joints are in q (count, n).
   struct PartRejection {
     const SolveRequest& whole;
     int n;

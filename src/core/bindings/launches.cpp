@@ -99,7 +99,7 @@ class Launches {
  private:
   static constexpr std::size_t alignment = 16;
 
-  // A launch, or without a kernel, zeros at an offset in a block.
+  // A launch or, if `kernel` is null, the writing of zeros at an offset in a block.
   struct Operation {
     Handle kernel;
     unsigned blocks, threads;

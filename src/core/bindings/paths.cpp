@@ -41,7 +41,8 @@ struct TrackSpec {
 };
 
 // Returns the tracks (steps + 1, K, n) of configurations q (K, n), NaN after their ends. The
-// targets (1 or K, steps * 2^(divisions + 1) + 1, k) are those of all tracks, or of each.
+// targets (1 or K, steps * 2^(divisions + 1) + 1, k) are shared by all tracks, or given for each of
+// them.
 nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
                    const TrackSpec& spec) {
   check_index("divisions", 0, 16, spec.divisions);
@@ -97,7 +98,8 @@ nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
 }
 
 // Returns the largest errors (K, 2) [m, rad] of configurations q (K, c, n) at c places of each of K
-// intervals, whose targets (K * c, k) are given, and those of their second differences (K, 2).
+// intervals, whose targets (K * c, k) are given, and the largest second differences (K, 2) of these
+// errors.
 nb::tuple interval_errors_of(const PySolver& solver, nb::handle q, nb::handle targets) {
   const npy_intp n = solver.nq(), size = solver.targets();
   const Batch given(q, int(n), "q");
@@ -116,8 +118,8 @@ nb::tuple interval_errors_of(const PySolver& solver, nb::handle q, nb::handle ta
 }
 
 // Returns the indices of configurations q (K, n) that are farther than `distance` from known ones
-// (M, n) and from each other: some joint differs by more, up to full turns (n,) where they are not
-// zero.
+// (M, n) and from each other: some joint differs by more, after multiples of its full turn (n,), if
+// that is not zero, are removed.
 nb::object apart(nb::handle q, nb::handle known, nb::handle turns, double distance) {
   const int n = int(nb::len(turns));
   const Batch given(q, n, "q"), others(known, n, "known");
@@ -142,7 +144,7 @@ nb::object apart(nb::handle q, nb::handle known, nb::handle turns, double distan
 
 // Returns, for each solution `before` (R, k, n) of a place, the index (R, k) of the nearest one
 // `after` (R, k, n) at the next place: nearer than `jump`, not on the other side of a fold (signs
-// (R, k), zero at a fold), and with this one as its own nearest; else -1.
+// (R, k), zero at a fold), and such that its own nearest solution is this one; else -1.
 nb::object nearest_pairs(nb::handle before, nb::handle after, nb::handle sides_before,
                          nb::handle sides_after, nb::handle turns, double jump) {
   const npy_intp n = npy_intp(nb::len(turns)), rows = npy_intp(nb::len(before));
@@ -283,11 +285,11 @@ void bind_paths(nb::module_& m) {
       .def("farthest", &PyRoutes::farthest, "layer"_a, "column"_a,
            nb::sig("def farthest(self, layer: int, column: int) -> tuple[int, int]"));
   m.def("interval_errors", &interval_errors_of, "solver"_a, "q"_a, "targets"_a,
-        "Return the largest errors at places of intervals, and of their second differences.",
+        "Return the largest errors at places of intervals, and their largest second differences.",
         nb::sig("def interval_errors(solver: Solver, q: " SUPPLE_F64 ", targets: " SUPPLE_F64
                 ") -> tuple[" SUPPLE_F64 ", " SUPPLE_F64 "]"));
   m.def("apart", &apart, "q"_a, "known"_a, "turns"_a, "distance"_a,
-        "Return the indices of configurations that are apart from each other and from known ones.",
+        "Return the indices of configurations far from each other and from known ones.",
         nb::sig("def apart(q: " SUPPLE_F64 ", known: " SUPPLE_F64 ", turns: " SUPPLE_F64
                 ", distance: float) -> " SUPPLE_I32));
   m.def("nearest_pairs", &nearest_pairs, "before"_a, "after"_a, "sides_before"_a, "sides_after"_a,

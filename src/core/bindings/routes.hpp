@@ -72,7 +72,7 @@ class PyRoutes {
   }
 
   // Uses given steps instead of branches: from columns `from` to columns `to` of the next layer,
-  // those of layer i before the index end[i] (layers - 1,).
+  // where the steps of layer i end before the index end[i] (layers - 1,).
   void set_steps(nb::object end, nb::object from, nb::object to) {
     const npy_intp count = npy_intp(nb::len(from)), layers = graph_.layers;
     graph_.end = checked<int>(end, NPY_INT, {layers - 1}, "end");

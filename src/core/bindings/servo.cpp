@@ -46,7 +46,8 @@ class PyServo : public ServoLoop {
     return step_flags(servo_, memory_.last()) | limits_.excesses(last()) |
            guard_.flags(memory_.last()) | holding_.flags();
   }
-  // Returns the error and the share of each task that may be held (tasks, 2), and their targets.
+  // Returns the error of each task that may be held and how far it is switched on, from 0 to 1
+  // (tasks, 2), and the targets of these tasks.
   nb::tuple holding() const {
     const int tasks = holding_.tasks();
     std::vector<double> each;
@@ -57,7 +58,7 @@ class PyServo : public ServoLoop {
     return nb::make_tuple(copied(each.data(), {tasks, 2}),
                           copied(targets.data(), {int(targets.size())}));
   }
-  // The pair of shapes that did not allow the last step as it was, or -1.
+  // The pair of shapes because of which the last step was changed, or -1.
   int blocking() const { return guard_.blocking(); }
   double missed() const { return missed_share(servo_, memory_.last()); }
   // Returns the part of the command (m,) that the step did not perform: e - J q̇.

@@ -16,7 +16,7 @@ namespace supple {
 class ServoGuard {
  public:
   // `model` is None without obstacles. `tracking` (n,) is how far joints may be from the commanded
-  // motion [rad or m]; empty if they are not.
+  // motion [rad or m]; empty if they follow it exactly.
   void set(nb::object model, double clearance, const std::vector<double>& tracking,
            const Servo<double>& servo) {
     object_ = std::move(model);
@@ -46,7 +46,7 @@ class ServoGuard {
     next_.assign(n, 0.0);
   }
 
-  // Replaces the model by that of a later world. The stop that is certified stays so if obstacles
+  // Replaces the model by that of a later world. The certified stop remains certified if obstacles
   // have moved by no more than their speeds allow, and nothing else has changed.
   void replace(nb::object model, const Servo<double>& servo) {
     const nb::object before = object_;  // keeps the old model alive
@@ -65,7 +65,7 @@ class ServoGuard {
     if (complies(old->view(), model_->view(), elapsed)) guard_.stop = stop;
   }
 
-  // Moves shapes of the world to poses (count, 4, 4). The stop that is certified stays so if none
+  // Moves shapes of the world to poses (count, 4, 4). The certified stop remains certified if none
   // has moved farther than its speed allows since the last move, or since the model was set. The
   // model belongs to this loop alone.
   void move(int count, const int* shapes, const double* poses) {
@@ -87,7 +87,7 @@ class ServoGuard {
   const PyCollisionModel* model() const { return model_; }
   double clearance() const { return guard_.clearance; }
 
-  // The stop that was certified is not valid any more.
+  // Discards the certified stop, which is not valid any more.
   void forget() { guard_.stop = StopKind::none; }
 
   // Appends the rows [G, h, owner] (count, n + 2) of the pairs near q to `rows`; the owner of a row
@@ -143,7 +143,7 @@ class ServoGuard {
     }
   }
 
-  // The step has been taken.
+  // To be called when the step of `secure` has been taken.
   void accept(const ServoRecord& taken) {
     made_ = made_next_;
     inside_ = inside_next_;
@@ -163,7 +163,7 @@ class ServoGuard {
     return (held ? at_collision : 0) | (exceeded ? over_collision : 0);
   }
 
-  // The pair that did not allow the last step as it was, or -1.
+  // The pair because of which the last step was changed, or -1.
   int blocking() const { return made_.pair; }
 
  private:

@@ -16,7 +16,7 @@ namespace supple {
 
 class ServoHolding {
  public:
-  static constexpr int most_padding = 16;        // of a row
+  static constexpr int most_padding = 16;        // [doubles], of a row
   static constexpr double noticed_error = 1e-9;  // [m or rad]: above it, a task is not held
 
   // The last `count` tasks are those that may be held. All are held from the first step on.
@@ -49,7 +49,7 @@ class ServoHolding {
   int tasks() const { return int(share_.size()); }
   int target_of(int k) const { return sizes_[k]; }
 
-  // Begins to hold a task, at its target, or where it is when it is held (`target` null).
+  // Begins to hold a task at `target` or, if that is null, where it is when fully switched on.
   void hold(int k, const double* target, double over) {
     Phase& phase = now_.phase[k];
     if (target) std::copy_n(target, sizes_[k], now_.target.data() + offset(k));
@@ -61,8 +61,8 @@ class ServoHolding {
     now_.error[k] = 0;
   }
 
-  // Prepares the next step; returns null if no task takes part. `constraints` is the number of
-  // their rows.
+  // Prepares the next step; returns null if no task takes part. `constraints` is the number of rows
+  // of the constraints.
   Holding<double>* begin(const Servo<double>& servo, int constraints) {
     next_ = now_;
     bool active = false;
@@ -116,7 +116,7 @@ class ServoHolding {
   }
   void accept() { std::swap(now_, next_); }
 
-  // Tasks that are held stay so, wherever they are in the next step if they had no target.
+  // Held tasks stay held; those without a given target, where they are in the next step.
   void restart() {
     for (Phase& phase : now_.phase) phase.known = phase.given;
     std::fill(now_.error.begin(), now_.error.end(), 0.0);
@@ -161,7 +161,7 @@ class ServoHolding {
     Doubles target, error;
   };
 
-  // A share that starts and ends with zero slope and curvature.
+  // Maps s from 0 to 1 to a factor from 0 to 1, with zero slope and curvature at both ends.
   static double share_of(double s) { return s * s * s * (10 + s * (6 * s - 15)); }
 
   // The first address of an array that is aligned to a pack: packs across cache lines take twice

@@ -364,7 +364,7 @@ class ServoLoop {
   std::vector<InputSpec> inputs_;
   std::vector<double> task_gains_;
   Doubles plausible_lower_, plausible_upper_;  // (n,), or empty
-  const bool wrapped_;  // whether the value of an only task may be in a sequence of one
+  const bool wrapped_;  // whether the value of a single task may be in a sequence
   const bool stacked_targets_, stacked_velocities_;  // whether an array may hold those of all tasks
   Doubles all_rows_;  // rows of pairs of shapes, then those of constraints
   int targets_ = 0, velocities_ = 0;

@@ -95,7 +95,8 @@ inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, in
   if (rise - end * c >= limit.jerk * dt * dt * nearly) return found | at_jerk;
   const bool smooth = limit.jerk < std::numeric_limits<double>::infinity();
   if (end * state.qd[j] < fastest - (1 - nearly) * std::abs(fastest)) {
-    // Not at the end of its own range of speeds: it settles, or leaves others room in the norm.
+    // The joint is not at the end of its own range of speeds: it settles with limited jerk, or
+    // leaves other joints room in the norm.
     if (smooth) return found | at_jerk;
     if (servo.bound < std::numeric_limits<double>::infinity()) return found;
   }

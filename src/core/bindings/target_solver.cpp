@@ -33,7 +33,7 @@ constexpr double largest_angle = 4 * 3.141592653589793;  // as in supple.kinemat
 
 // The Python class of a solution, whose instances have only slots. Writing the slots of a new
 // instance takes a tenth of the time of setting them by their descriptors, as object.__setattr__
-// does, and that a tenth of the time of calling the class.
+// does, which in turn takes a tenth of the time of calling the class.
 class SolutionClass {
  public:
   explicit SolutionClass(nb::handle given) : class_(nb::borrow(given)) {
@@ -188,7 +188,7 @@ class PyTargetSolver {
 
 // Solves one target. Python's method `_solve_one` takes all arguments that are not read here
 // (`args`, `named`), and the targets that the kernel cannot read; `_settled` takes the solutions
-// that collide. q0 is null for other arguments.
+// that collide. q0 is null if the arguments have another form.
 template <class InPython>
 PyObject* solve_one(PyObject* self, PyObject* target, PyObject* q0, InPython&& in_python) {
   try {

@@ -230,7 +230,7 @@ void bind_tasks(nb::module_& m) {
       .def_ro("has_position", &GoalTraits::has_position);
   m.def(
       "traits_of", [](Goal goal) { return traits_of(goal); }, "goal"_a,
-      "Return what a goal is to the code that does not compute its rows.");
+      "Return the traits of a goal, for code that does not compute its rows.");
   nb::class_<PyTasks>(m, "Tasks", "Tasks of a robot, ready for the kernel.")
       .def(nb::init<const PyChain&, const std::vector<TaskSpec>&>(), nb::kw_only(), "chain"_a,
            "tasks"_a)

@@ -59,7 +59,7 @@ double top_of(const TerrainBox& box, double x, double y, double* normal) {
   return leave + box.center[2];
 }
 
-// The height of a plane z = 0 in its own axes, at a pose (4, 4), above (x, y).
+// Returns the height at (x, y) of the plane that is z = 0 in the axes at a pose (4, 4).
 double height_of(const double* pose, double x, double y) {
   const double slope_x = pose[2] / pose[10], slope_y = pose[6] / pose[10];
   return pose[11] - ((x - pose[3]) * slope_x + (y - pose[7]) * slope_y);

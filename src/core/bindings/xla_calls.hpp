@@ -27,7 +27,8 @@ struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What calls need of a robot and a solver. A call shares it, so that Python may delete both.
+// What calls need of a robot and a solver. A call shares ownership of it, so that Python may delete
+// both during the call.
 struct Kept {
   OwnedChain<double> owned;
   Layout layout;
@@ -57,7 +58,7 @@ struct Kept {
 };
 
 // All that is kept, by its number. Numbers are random, because a compiled function that another
-// process loads must not call for another robot. The table lives until the process ends.
+// process loads must not find another robot. The table lives until the process ends.
 class Table {
  public:
   std::int64_t add(std::shared_ptr<const Kept> kept) {

@@ -1,4 +1,5 @@
-// Errors of configurations along a path: at some places of an interval, and how they bend between.
+// Errors of configurations along a path: at some places of an interval, and their second
+// differences.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +26,8 @@ inline void raise_errors(const IkProblem<double>& ik, const double* e, double* m
 }
 
 // Writes the largest errors (intervals, 2) [m, rad] at `places` places of each interval to `at`,
-// and those of the second differences between them to `bend`; at the ends of an interval the error
-// vanishes.
+// and the largest second differences of these errors to `bend`; at the ends of an interval the
+// error is zero.
 inline void interval_errors(const IkProblem<double>& ik, int intervals, int places, const double* q,
                             const double* targets, double* at, double* bend) {
   const int rows = ik.rows;

@@ -8,10 +8,10 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Number of starts of a target that place the base: those that run one by one, and all of them. Its
-// coordinates are computed in at most `base_iterations` iterations.
+// Number of starts of a target that place the base: those that run one by one, and all of them. The
+// coordinates of the base are computed in at most `base_iterations` iterations.
 constexpr int base_attempts = 8, base_starts = 64, base_iterations = 16;
-constexpr double base_tolerance = 1e-4;  // ‖e‖² of these coordinates
+constexpr double base_tolerance = 1e-4;  // ‖e‖² below which these iterations end
 
 using Motion3 = Pose<double>;  // a rigid motion: x -> R x + p
 
@@ -29,8 +29,8 @@ struct Correspondence {
     }
   }
 
-  // Returns the rotation that best moves the first onto the second ones: its quaternion is the
-  // eigenvector of a symmetric matrix to the largest eigenvalue, found by squaring the matrix.
+  // Returns the rotation that best moves what the limbs reach onto their targets: its quaternion is
+  // the eigenvector of a symmetric matrix to the largest eigenvalue, found by squaring the matrix.
   Rotation<double> rotation() const {
     double N[4][4] = {
         {S[0][0] + S[1][1] + S[2][2], S[1][2] - S[2][1], S[2][0] - S[0][2], S[0][1] - S[1][0]},
@@ -66,7 +66,7 @@ struct Correspondence {
             {2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)}};
   }
 
-  // The same for rotations about an axis only.
+  // The same, but only among rotations about an axis.
   Rotation<double> rotation_about(const Vec3<double>& axis) const {
     const Vec3<double> turn{S[1][2] - S[2][1], S[2][0] - S[0][2], S[0][1] - S[1][0]};
     const Vec3<double> along{dot({S[0][0], S[0][1], S[0][2]}, axis),
@@ -152,10 +152,10 @@ void move_base(const SolveRequest& request, Workspace& workspace, const Motion3&
   for (int j = 0; j < ik.chain.nq; ++j) q[base.joint[j]] = float(at.q[j]);
 }
 
-// Writes a seed that places the base to workspace.base_q (n,). The base is moved such that postures
-// of the limbs, for which it rests, fit the targets best: their mean for the first seed, and others
-// from the tables for the next. Then each limb takes the posture nearest to its target, the base
-// moves again, and each limb takes the first step toward its target.
+// Writes a seed that places the base to workspace.base_q (n,). The base is moved such that what the
+// limbs reach while it rests fits the targets best: the mean of all postures for the first seed,
+// and single postures from the tables for the next seeds. Then each limb takes the posture nearest
+// to its target, the base moves again, and each limb takes the first step toward its target.
 void place_base(const SolveRequest& request, std::ptrdiff_t problem, Workspace& workspace,
                 int number) {
   const FreeBase& base = *request.base;

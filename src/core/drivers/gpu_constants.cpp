@@ -225,7 +225,7 @@ std::string constants(const char* name, const Servo<double>& servo) {
   all += line("JointLimit<T>", "limit", n, servo.limit);
   if (servo.task_gain) all += line("T", "task_gain", servo.tasks, servo.task_gain);
   all += line("Step<T>", "step", 1, servo.step);
-  const std::string bound = of(servo.bound);  // again for the rounding errors of T
+  const std::string bound = of(servo.bound);  // the source reduces it by rounding errors of T
   all += "  static constexpr Servo<T> servo = " +
          braces(member("chain", laid(servo.chain)), member("tasks", servo.tasks),
                 member("rows", servo.rows), array_of("task"), array_of("task_rows"),

@@ -272,7 +272,7 @@ struct TaskProbes {
         ++rotations;
       }
     }
-    // Some rows alone have directions in the axes of the base only.
+    // Fewer than three position rows have constant directions only in the axes of the base.
     if (!positions || (positions < 3 && task.axes != task_axes_base)) return;
     auto [links, frame] = links_of(ik, task);
     if (links.empty()) return;

@@ -196,7 +196,7 @@ bool eigenvalues(Square<n>& A, double* real, double* imaginary) {
       continue;
     }
     if (++iteration > 60) return false;
-    if (iteration % 10 == 0) {  // other shifts end a cycle
+    if (iteration % 10 == 0) {  // exceptional shifts break a cycle
       const double size = std::abs(c) + std::abs(A[last - 1][last - 2]), shift = d + 0.75 * size;
       francis_step<n>(A, first, last, shift, shift, -0.4375 * size * size);
     } else {

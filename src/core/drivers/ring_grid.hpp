@@ -23,7 +23,8 @@ inline const int ring_count = 4 * ring_cells + 1;
 inline constexpr double ring_pi = 3.14159265358979323846;
 inline const double ring_angle = 2 * ring_pi / ring_azimuths;
 
-// The height of a set that is not bounded, and the value above which a height is a mean with it.
+// The height of an unbounded set, and the value above which a height is a mean that includes an
+// infinite one.
 inline constexpr double infinite_height = 1e200, unbounded_height = 1e100;
 
 // Cosines and sines of the azimuths of a ring, minus an angle; the first one again at the end.

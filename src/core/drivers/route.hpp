@@ -59,8 +59,8 @@ struct JointSpace {
 };
 
 // Configurations q (layers, columns, n), NaN where a layer has fewer than `columns`, and the steps
-// between them. Each column is a branch, with a step wherever two successive layers have a
-// configuration in it, or steps are given.
+// between them. Either each column is a branch, with a step wherever two successive layers have a
+// configuration in it, or the steps are given.
 struct RouteGraph {
   int layers, columns;
   JointSpace joints;

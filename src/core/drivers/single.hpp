@@ -119,7 +119,8 @@ class SingleSolver {
     return false;
   }
 
-  // Postprocesses the solution in workspace.single, unless only the result would be rejected.
+  // Postprocesses the solution in workspace.single, unless the result would be rejected although
+  // the solution is not.
   void improve() {
     const int n = ik_.chain.nq;
     const bool moves = request_.posture || (request_.nearest && request_.q0);

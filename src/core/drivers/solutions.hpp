@@ -155,7 +155,7 @@ template <class Posture, class Weight>
       [&] { return unwind_solution(request, workspace, problem); }, most);
 }
 
-// Whether a joint slides far: the robot is on a moving base.
+// Whether a prismatic joint has a long range, as those of a moving base.
 bool has_long_joint(const IkProblem<double>& ik) {
   for (int j = 0; j < ik.chain.nv; ++j) {
     if (is_long(ik, j)) return true;

@@ -116,7 +116,7 @@ class LimitedSpline {
     return {value(i), m, (3 * chord - 2 * m - n) / h, (m + n - 2 * chord) / (h * h)};
   }
 
-  // Its three parts, each a third of the piece.
+  // The three parts of piece i, each a third of its length.
   std::array<Cubic, 3> parts(int i) const {
     const double t = (s_[i + 1] - s_[i]) / 3;
     if (!is_parted(i)) {

@@ -11,7 +11,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Largest number of iterations of a step. One that needs more is divided.
+// Largest number of iterations of a step. A step that needs more is divided.
 inline constexpr int track_iterations = 16;
 
 namespace {
@@ -75,8 +75,8 @@ class Tracker {
     return false;
   }
 
-  // Whether the tool is on the path halfway. The joints' straight line bends away from it by at
-  // most the square of their step; a jump does more than that.
+  // Whether the tool is on the path halfway. A straight motion of the joints deviates from it by
+  // about the square of their step at most; a jump deviates farther.
   bool keeps(const double* q, const double* target, const double* then) {
     for (int i = 0; i < ik_.targets; ++i) at_.target[i] = target[i];
     halfway(ik_.chain, q, then, at_.q);

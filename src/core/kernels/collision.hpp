@@ -7,11 +7,13 @@
 namespace supple {
 
 // Distances of the pairs of a collision model in double precision. The scratch memory has
-// scratch(model) numbers; `prepare` initializes it, and again after a shape has moved.
+// scratch(model) numbers; `prepare` initializes it, and must be called again after a shape has
+// moved.
 struct CollisionKernel {
   int (*scratch)(const CollisionModel<double>&);
   void (*prepare)(const CollisionModel<double>&, double* scratch);
-  // Whether some pair is closer than `clearance` at q, or than it is allowed to be.
+  // Whether some pair is closer at q than `clearance`, or than the clearance that it is allowed if
+  // this is smaller.
   bool (*collides)(const CollisionModel<double>&, const double* q, double clearance,
                    double* scratch);
   // Writes which pairs (pairs,) are closer than a distance at q.
@@ -20,12 +22,12 @@ struct CollisionKernel {
   // Writes the distances (pairs,), points (pairs, 2, 3) and normals (pairs, 3) of all pairs.
   void (*distances)(const CollisionModel<double>&, const double* q, double* distance,
                     double* points, double* normal, double* scratch);
-  // Returns the closest pair, or -1 if there are none, and writes its distance, as it counts for a
-  // clearance, its points and its normal.
+  // Returns the closest pair, or -1 if there are none, and writes its points, its normal and its
+  // distance; that of a pair that is allowed less than `clearance` is increased by the difference.
   int (*closest)(const CollisionModel<double>&, const double* q, double clearance, double* distance,
                  double* points, double* normal, double* scratch);
   // A control loop that keeps its distance (servo/guard.hpp). Its memory has guard_scratch(model)
-  // numbers; `guard_prepare` initializes it, and again after a shape has moved.
+  // numbers; `guard_prepare` initializes it, and must be called again after a shape has moved.
   int (*guard_scratch)(const CollisionModel<double>&);
   void (*guard_prepare)(const CollisionModel<double>&, double* memory);
   int (*guard_rows)(const CollisionModel<double>&, Guard<double>&, const double* q, const double* v,

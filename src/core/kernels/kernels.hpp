@@ -138,7 +138,8 @@ struct VelocityRequest {
   T* qd;              // (count, coordinates)
 };
 
-// The same for targets, by servo/tree_step.hpp. q and `qd` (n) are those of the kernel.
+// The same for steps toward targets (servo/tree_step.hpp). q and `qd` (n) are in the kernel's
+// coordinates.
 struct TreeRequest {
   const Servo<double>* servo;
   double lambda2;  // damping
@@ -229,10 +230,9 @@ struct FreeBase {
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const IkProblem<float>* search;  // the problem in float, for the search
-  const IkProblem<float>*
-      minimized;                     // like `search`, with the weights of the closest pose, bounded
-  const IkProblem<double>* polish;   // the problem in double, with the caller's tolerances
+  const IkProblem<float>* search;     // the problem in float, for the search
+  const IkProblem<float>* minimized;  // like `search`, with bounded weights of the closest pose
+  const IkProblem<double>* polish;    // the problem in double, with the caller's tolerances
   const IkProblem<double>* closest;  // like `polish`, with the weights that define the closest pose
   std::ptrdiff_t count;
   const double* target;      // (count, targets)
@@ -330,8 +330,8 @@ struct TrackRequest {
   double exact_position, exact_rotation;  // errors at the ends of a step [m], [rad]
   double position, rotation;              // errors halfway that are always allowed [m], [rad]
   int divisions;                          // how often a step is halved
-  int intervals;  // 2 << divisions: between the targets of a step, whose smallest parts have one
-                  // halfway
+  int intervals;  // 2 << divisions: between the targets of a step; its smallest part has two of
+                  // them, with a target halfway
   const double* unit;  // (n,): units of the joints
 };
 

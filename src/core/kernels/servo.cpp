@@ -134,7 +134,7 @@ struct TreeRobots {
     Attachment* const item = arena.template take_as<Attachment>(items);
     plan = {chain.joints, slot, leader, begin, item};
     if (memory) plan = make_plan(chain, servo.tasks, servo.task, slot, leader, begin, item);
-    // (each joint may have a slot, if the plan is not yet known)
+    // (an upper bound: each joint may have a slot)
     L* const own = arena.take(tree_scratch(chain.joints, chain.joints, servo.tasks, servo.rows, n));
     work = tree_work(chain.joints, plan.slots, servo.tasks, servo.rows, n, own);
     q = arena.take(n), qd = arena.take(n), target = arena.take(request.targets);

@@ -1,1 +1,1 @@
-"""Arrays: checks of what a caller gives, the errors that they raise, and files of arrays."""
+"""Arrays: checks of arguments, the errors that these checks raise, and files of arrays."""

@@ -24,7 +24,7 @@ from supple.errors import InputError, MissingExtraError, short_repr
 
 Array = NDArray[Any]
 FORMATS = (".npz", ".csv", ".parquet")
-_LABELS = "labels of "  # prefix, before an array's name, of the array of its labels in an npz file
+_LABELS = "labels of "  # prefix: an npz file stores the labels of the array A as "labels of A"
 
 
 @dataclass(frozen=True, eq=False)

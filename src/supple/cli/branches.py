@@ -50,7 +50,7 @@ def branches(
 ) -> None:
     """Show all solutions of one pose.
 
-    The solution farthest from joint limits is first or, with --q0, the one nearest to it.
+    The solution farthest from joint limits is first or, with --q0, the one nearest to Q.
 
     For an arm of six revolute joints, all solutions are found. For other robots, the solutions are
     found by a search from many seeds, and there may be more. Without a rotation, any orientation is
@@ -114,7 +114,7 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
             rows.append([f"{robot.joint_names[j]} moves freely", *moves])
     if near is not None:
         away = np.abs(robot.difference(found.q, near)).max(axis=1)
-        rows.append(["farthest from q0", *(f"{x:.3g}" for x in away)])
+        rows.append(["largest move from q0", *(f"{x:.3g}" for x in away)])
     label = max(len(row[0]) for row in rows) + 2
     fit = max((Console().width - label) // _COLUMN, 1)
     title = f"{robot.name}: {str(found).partition(chr(10))[0]}"

@@ -12,14 +12,14 @@ from supple.cli.console import FAILED, as_json_option, print_json, print_table
 from supple.cli.robots import configuration, with_robot, world_of, world_options
 
 _SHOWN = 10  # number of pairs that are listed
-_SAMPLES = 1000  # number of configurations for the share that collides
+_SAMPLES = 1000  # number of random configurations, of which the colliding share is shown
 
 
 @click.command()
 @with_robot
 @click.argument("scene", type=click.Path(path_type=Path), required=False)
 @world_options
-@click.option("--q", metavar="Q", help="Configuration: numbers separated by commas; by default 0.")
+@click.option("--q", metavar="Q", help="Configuration: comma-separated numbers; default neutral.")
 @as_json_option
 @click.pass_context
 def check(

@@ -45,10 +45,10 @@ def dataset(
       supple dataset panda data --count 100000 --scheme workspace
 
     Schemes: joints (uniform in joint space), workspace (uniform over the reachable poses), singular
-    (near singularities), paths (lines in joint space). A sample of the workspace takes about a
-    millisecond on one core, the others take microseconds; the expected time of a long run is
-    printed first. The column split is "train" or "test", by
-    region of space. To continue a run that was interrupted or killed, repeat the same command.
+    (near singularities), paths (lines in joint space). A sample of the scheme workspace takes about
+    a millisecond on one core, one of another scheme some microseconds; the expected time of a long
+    run is printed first. The column split is "train" or "test", by region of space. To continue
+    a run that was interrupted or killed, repeat the same command.
     """  # noqa: D301
     with progress("sampling", count) as update, writing(folder):
         made = sample_dataset(

@@ -17,7 +17,7 @@ _QUATERNION = "A quaternion is given by its order: --wxyz W X Y Z or --xyzw X Y 
 # Sentences that say what to use instead of an option that does not exist.
 _HINTS = {"--quat": _QUATERNION, "--quaternion": _QUATERNION, "--orientation": _QUATERNION}
 
-_RENAMED = {"track": "simulate", "follow": "plan-path"}  # commands
+_RENAMED = {"track": "simulate", "follow": "plan-path"}  # commands by names that users may try
 
 
 class _Commands(click.Group):
@@ -31,7 +31,7 @@ class _Commands(click.Group):
             words = f"no such command: {name}. It is called {_RENAMED[name]}."
             raise click.UsageError(words, ctx)
         if name == "servo":
-            words = "no such command: servo. A Servo along a path or a twist is simulate."
+            words = "no such command: servo. The command simulate runs a Servo."
             raise click.UsageError(words, ctx)
         if name not in COMMANDS:
             raise click.UsageError(str(unknown_name_error("command", name, COMMANDS)), ctx)

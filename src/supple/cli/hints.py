@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import click
 
-# Phrases of messages that speak Python, and what they mean on the command line.
+# Phrases about Python in messages, and what replaces them on the command line.
 _PHRASES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"fixed=\['([^']*)'\]", lambda found: f"--fixed {shlex.quote(found[1])}"),
     (r"numpy\.radians converts degrees", lambda _: "One degree is 0.0174533 rad"),
@@ -28,8 +28,8 @@ _PHRASES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 def in_options(message: str, command: click.Command | None = None) -> str:
     """Return a message with options of a command instead of arguments in Python.
 
-    A name with an underscore or a digit, such as max_move or q0, always means the argument. A word
-    such as count does so at the beginning of the message and before an equals sign.
+    A name with an underscore or a digit, such as max_move or q0, always means the argument. A plain
+    word such as count means it only at the beginning of the message and before an equals sign.
     """
     for phrase, words in _PHRASES:
         message = re.sub(phrase, words, message)

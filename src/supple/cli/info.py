@@ -18,7 +18,7 @@ _RATES = {  # attributes of a robot, and their titles in the table
     "max_acceleration": "acceleration [/s²]",
     "max_jerk": "jerk [/s³]",
 }
-_ROUNDING = 1e-12  # singular value that is shown as zero
+_ROUNDING = 1e-12  # singular values up to this one are shown as zero
 
 
 @click.command()
@@ -40,7 +40,7 @@ def info(robot: sp.Robot, at: str | None, plot: Path | None, as_json: bool) -> N
         print_json(facts(robot, q))
         return
     found = facts(robot, q)
-    rates = {  # accelerations and jerks are in few files
+    rates = {  # few robots have limits of acceleration and jerk
         key: title
         for key, title in _RATES.items()
         if key == "max_speed" or any(np.isfinite(joint[key]) for joint in found["joints"])

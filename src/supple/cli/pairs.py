@@ -26,8 +26,8 @@ _WHY = {
     "excluded": "the robot's file excludes them",
 }
 _WHY_CLOSE = {
-    "neutral": "they are as close in the neutral configuration",
-    "always": "they are as close in nearly all samples",
+    "neutral": "they are this close in the neutral configuration",
+    "always": "they are this close in nearly all samples",
 }
 
 
@@ -45,9 +45,9 @@ def pairs(robot: sp.Robot, out: Path | None, samples: int, as_json: bool) -> Non
 
     Shapes are those of the <collision> elements of a URDF file, or the geoms of an MJCF file.
     Configurations are drawn inside the joint limits, the same ones in every run. Pairs that overlap
-    in no sample are listed to save time; the samples do not prove that they cannot collide. Without
-    a list, a World leaves out the pairs with another reason. Links that are close by construction
-    keep less than the clearance.
+    in no sample are listed to save time; the samples do not prove that they cannot collide. By
+    default, a World does not check the pairs that are listed for other reasons. Links that are
+    close by construction keep less than the clearance.
     """  # noqa: D301
     check_writable(out)
     if not robot.shapes:

@@ -28,7 +28,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--fps", type=float, help="Frames per second; by default those of the file, or 30.")
 @click.option("--names", metavar="FILE", type=_FILE, help="JSON list with the names of the points.")
-@click.option("--table", metavar="FILE", type=_FILE, help="JSON table of GMR; by default a guess.")
+@click.option("--table", metavar="FILE", type=_FILE, help="JSON table of GMR; guessed by default.")
 @click.option("--scale", type=float, help="Factor from the human's world to the robot's.")
 @click.option(
     "--world",

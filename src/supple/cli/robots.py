@@ -213,7 +213,7 @@ def certificate_values(certificate: sp.collision.Certificate | None) -> dict[str
 
 
 def world_of(robot: sp.Robot, scene: Path | None, srdf: Path | None) -> sp.World:
-    """Return the world of a scene file, or an empty one, without the pairs of an SRDF file."""
+    """Return the world of a scene file, or an empty one; pairs of an SRDF file are not checked."""
     world = sp.World() if scene is None else sp.World.load(scene)
     if srdf is None:
         return world

@@ -17,7 +17,7 @@ from supple.collision.world import World
 from supple.kinematics import Robot
 from supple.kinematics.configuration import difference, in_balls, to_kernel
 
-# The lower bound of the distances is within one of these of the smallest distance on the curve.
+# The lower bound is below the smallest distance on the curve by at most one of these.
 _ABSOLUTE = 1e-4  # [m]
 _RELATIVE = 0.01
 
@@ -33,9 +33,9 @@ class Certificate:
         clearance: Distance that all pairs should keep [m].
         min_clearance: Lower bound of the distances of all pairs anywhere on the motion [m],
             infinite if no pair is checked. It is at most 0.1 mm or 1 % below the smallest distance.
-        interval: The first part of the motion that is not certified, from and to a place on a path
-            or a time [s]; None if the whole motion is certified. Both are the place of a
-            reconfiguration if its own motion is not certified.
+        interval: Begin and end of the first part of the motion that is not certified, as places on
+            a path or times [s]; None if the whole motion is certified. Both are the same place if
+            the motion that is not certified is that of a reconfiguration at this place.
         pair: Names of two links or obstacles that may be closer than the clearance there.
     """
 
@@ -90,7 +90,7 @@ class Certificate:
 def certificate_of_both(
     one: Certificate | None, other: Certificate | None, t: Array, q: Array
 ) -> Certificate | None:
-    """Return the certificate of two motions in the same world, joined to one; None for others."""
+    """Return the certificate of two motions joined to one; None if world or clearance differ."""
     if one is None or other is None or one._place != other._place:
         return None
     return one.again(t, q) if one.clearance == other.clearance else None
@@ -115,8 +115,8 @@ class Certified:
 class Curve(NamedTuple):
     """Cubic pieces between parameters s (N + 1,), with coefficients (4, N, n), as in a `Spline`.
 
-    Those of a ball joint describe a rotation vector, by which it turns from its anchor, another
-    rotation vector (N, n). None stands for anchors of zero.
+    The coefficients of a ball joint describe the rotation vector by which it turns from its anchor.
+    The anchor of each piece is another rotation vector, in `anchors` (N, n); None if all are zero.
     """
 
     s: Array

@@ -1,12 +1,12 @@
 """Spheres that are proven to contain a mesh.
 
-A ball is convex: it contains a triangle if it contains its corners. Triangles are divided until
-they are small, and each part is given to one sphere, whose radius then reaches all corners. No
-point of the mesh is outside.
+A ball is convex: it contains a triangle if it contains the triangle's corners. Triangles are
+divided until they are small, and each part is given to one sphere, whose radius then reaches all
+corners of its parts. No point of the mesh is outside.
 
-Centers are on the medial axis of the mesh: the largest ball inside that touches the surface at a
-given point. The smallest number of spheres that stick out by no more than a given distance is
-approached by a greedy choice, and this distance is bisected.
+Centers are on the medial axis of the mesh: each is the center of the largest ball inside the mesh
+that touches the surface at a given point. The smallest number of spheres that stick out by no more
+than a given distance is approached by a greedy choice, and this distance is bisected.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -130,7 +130,7 @@ def _cover(data: bytes, most: int) -> tuple[Array, Array, float]:
 
 
 def _spread(weights: Array) -> Array:
-    """Return probabilities between those of areas and equal ones, so that details count."""
+    """Return probabilities, half by area and half uniform, so that small parts are chosen too."""
     mixed = 0.5 * weights + 0.5 / len(weights)
     return np.asarray(mixed / mixed.sum())
 

@@ -36,8 +36,8 @@ def hull_of(mesh: Mesh, *, max_points: int = MAX_POINTS) -> ConvexHull:
 
     Args:
         mesh: The mesh, whose file is read.
-        max_points: Maximum number of points of the hull, at least 8. Distances to the hull take
-            time in proportion to it; the padding falls with it.
+        max_points: Maximum number of points of the hull, at least 8. With more points, the padding
+            is smaller, but a distance to the hull takes time in proportion to their number.
 
     Raises:
         DescriptionError: The file is missing or cannot be read.

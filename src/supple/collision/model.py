@@ -138,7 +138,7 @@ def check_clearance(clearance: object) -> float:
 
 @lru_cache(maxsize=64)
 def model_of(robot: Robot, world: World) -> CollisionModel:
-    """Return the compiled model of a robot in a world, cached; `new_model` has the errors."""
+    """Return the compiled model of a robot in a world, cached; `new_model` lists the errors."""
     return new_model(robot, world)
 
 

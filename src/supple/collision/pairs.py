@@ -28,7 +28,7 @@ from supple.kinematics.robot import check_robot
 Reason = Literal["adjacent", "always", "never", "excluded"]
 
 SAMPLES = 1000  # default number of configurations
-_FIRST = 32  # number of configurations after which most pairs are known to be apart in some
+_FIRST = 32  # number of configurations that exclude most pairs: they are far apart in several
 _SEED = 0
 _MOST = 0.95  # share of the configurations that counts as all of them
 _TOUCH = 1e-3  # distance below which links that always are so close count as overlapping [m]
@@ -59,8 +59,9 @@ class ClosePair(NamedTuple):
         one, other: Names of the links.
         clearance: Distance that they keep, if the clearance is not less [m]; negative if their
             shapes overlap.
-        reason: "neutral": they are as close in the neutral configuration. "always": they are
-            closer than 10 mm in 95 % of the sampled configurations, and as close in one.
+        reason: "neutral": `clearance` is their distance in the neutral configuration, less 1 mm.
+            "always": they are closer than 10 mm in 95 % of the sampled configurations, and
+            `clearance` is their least distance in these configurations, less 1 mm.
     """
 
     one: str
@@ -145,7 +146,7 @@ def _own_shapes(robot: Robot, links: object) -> ShapesOfNames:
 def _survey(
     robot: Robot, links: ShapesOfNames, samples: int, never: bool
 ) -> tuple[tuple[UncheckedPair, ...], tuple[ClosePair, ...]]:
-    """Return the pairs of links that are not checked, and those that need not keep a clearance."""
+    """Return the pairs of links that are not checked, and those that keep a smaller clearance."""
     _, parts = robot_parts(robot, links, ())
     shapes = robot.description.shapes
     excluded = shapes.unchecked if isinstance(shapes, LinkShapes) else ()
@@ -200,7 +201,7 @@ def _sampled(
     q[0] = robot.neutral()
     survey = _Survey(parts, chain, pairs, group, len(keys))
     everywhere = np.ones(len(keys), dtype=np.bool_)
-    near = survey.share(q[:_FIRST], _CLOSE, everywhere) > _MOST - 0.15  # others are far at times
+    near = survey.share(q[:_FIRST], _CLOSE, everywhere) > _MOST - 0.15  # excludes most pairs
     near &= survey.share(q, _CLOSE, near) >= _MOST
     touching = near & (survey.share(q, _TOUCH, near) >= _MOST)
     least = survey.least(q[:1], everywhere)

@@ -111,7 +111,7 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
 
 
 def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
-    """Return which joints (n,) move the tasks: all, unless each task is one of frames."""
+    """Return which joints (n,) move the tasks; all of them move a posture or an open task."""
     robot = layout.robot
     posture = any(task.on(robot).traits.is_linear for task in layout.tasks)
     moves = np.full(robot.dof, posture or bool(layout.open))

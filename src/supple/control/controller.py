@@ -218,16 +218,17 @@ class PythonStep:
         several = isinstance(step, Priority | Augmented)
         self._ends = np.cumsum(layout.counts)[:-1] if several else None
         self._remembering = tuple(stateful_inside(self._step))
-        # A step with memory is taken once; its rows in their ranges are zero.
+        # Intervals need trial steps, but a step with memory can be taken only once: for it, rows
+        # inside their ranges are zero.
         ordered = isinstance(step, Priority) and not self._remembering
         self.intervals = Intervals() if ordered else None
         self._before: Linearization | None = None
         self._undo: tuple[Linearization | None, list[Any]] = (None, [])
 
     def __call__(self, J: Array, e: Array, q: Array) -> tuple[Any, ...]:
-        """Return the step (n,), its λ², and the norm of its cost, flattened to (n²,), or None.
+        """Return the step (n,), its λ², and the matrix of its `minimized_norm` (n²,), or None.
 
-        In a hierarchy with ranges, J (m, n) and e (m,) follow, with the rows that the step kept.
+        In a hierarchy with ranges, the J (m, n) and e (m,) of `Intervals.step` follow.
         """
         self._undo = self.state
         try:

@@ -122,8 +122,8 @@ class Report:
             this part as text; None if damping removes less than 0.1 %.
         beyond: The fraction of the command of a `Servo` that points beyond the end of the reach.
         constraints: Sentences about the constraints that acted on a step of a `Servo`.
-        tasks: In words, the tasks of a `Servo` with several that a step missed by more than 0.1 %,
-            with the missed fractions of their commands.
+        tasks: If a `Servo` has several tasks: in words, those that a step missed by more than
+            0.1 %, with the missed fractions of their commands.
     """
 
     directions: tuple[Direction, ...]

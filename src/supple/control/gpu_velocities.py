@@ -44,7 +44,7 @@ class GpuVelocityIk:
         self._kernels: dict[np.dtype[Any], tuple[Any, int]] = {}
 
     def kernel(self, dtype: np.dtype[Any]) -> tuple[Any, int]:
-        """Return the CUDA kernel for a dtype, and the number of blocks that run at once."""
+        """Return the CUDA kernel for a dtype, and the number of blocks that run together."""
         if dtype not in self._kernels:
             code = compile_source(
                 text_of(self.velocity, dtype), self.architecture, accurate_sines=True

@@ -118,7 +118,7 @@ def acting_pairs(
         world: The world of the `Servo`.
         rows: The rows of the step, [G, h, owner, state] (k, n + 3).
         qd: The joint speeds of the step (n,).
-        blocking: The pair that did not allow the step as it was, or -1.
+        blocking: The pair because of which the step was changed, or -1.
         clearance: The clearance [m].
     """
     owners, states = rows[:, -2], rows[:, -1]

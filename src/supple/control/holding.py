@@ -1,4 +1,4 @@
-"""Tasks that a `Servo` holds exactly: which can be held, and what the last step made of them."""
+"""Tasks that a `Servo` holds exactly: which can be held, and how the last step held them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class HeldTasks:
         return f"{kind} of {name}" if name else kind
 
     def index(self, which: object) -> int:
-        """Return the index of a task that is given as such, by its index or by its frame."""
+        """Return the index of a task that is given itself, by its index or by its frame."""
         names = self.names[self.loops :]
         found = [
             k
@@ -149,7 +149,7 @@ def missed_words(held: HeldTasks, errors: Array, blame: Callable[[int], str]) ->
     """Return a sentence about each task that is not where it should be held."""
     told = []
     for k in np.flatnonzero(errors > _NOTICED).tolist():
-        told.append(f"{held.words(k)} is {errors[k]:.3g} off where it is held: {blame(k)}")
+        told.append(f"{held.words(k)} is {errors[k]:.3g} m or rad off its held value: {blame(k)}")
     return tuple(told)
 
 

@@ -36,7 +36,8 @@ class Intervals:
 
         This is `run_in_ranges` of include/supple/servo/ranges.hpp for priorities. Rows that are
         violated are held at an end of their interval, as equations, the worst first; rows that need
-        not be held are left out again. In the e returned, a row that is left out has its own rate.
+        not be held are left out again. In the returned e, a row that is left out has the rate of
+        its interval that is nearest to its J q̇.
 
         Args:
             J: Stacked rows of all tasks (m, n).

@@ -119,7 +119,7 @@ class LastStep(_core.Servo):
 
     @property
     def _performed(self) -> Array:
-        """The velocity (n,) of the step, or its acceleration with order=2, as J and e see it."""
+        """What J multiplies (n,): the velocity of the step or, with order=2, its acceleration."""
         if self._order == 1:
             return self._qd
         return (self._qd - self._before) / self._dt + self._rest_gain * self._before

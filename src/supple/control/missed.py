@@ -41,7 +41,7 @@ class TaskShares:
             and np.array_equal(self.missed, other.missed)
         )
 
-    __hash__ = None  # type: ignore[assignment]  # of arrays
+    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
 
     @staticmethod
     def of(layout: CompiledTasks, commanded: Array, left: Array) -> TaskShares:
@@ -55,7 +55,7 @@ class TaskShares:
         return replace(self, commanded=self.commanded[index], missed=self.missed[index])
 
     def then(self, other: TaskShares | None) -> TaskShares | None:
-        """Return the shares of this motion and then another one; None if those are unknown."""
+        """Return the shares of this motion, then of `other`; None if the latter are unknown."""
         if other is None or other.tasks != self.tasks:
             return None
         commanded = np.concatenate([self.commanded, other.commanded])
@@ -81,9 +81,9 @@ class TaskShares:
 
 
 def _causes(status: NDArray[np.int32], several: bool) -> str:
-    """Return what acted in steps with these statuses, the most frequent first, with its number.
+    """Return what acted in steps with these statuses, and in how many, the most frequent first.
 
-    Where no limit and no damping acted, the joints cannot perform the task, or not with the others.
+    Where no limit and no damping acted, the joints cannot perform the task, or not all tasks.
     """
     counts = {cause: int(np.count_nonzero(status & int(cause))) for cause in StepStatus}
     told = [

@@ -63,9 +63,9 @@ def resampled_at(layout: Layout, t: Array, q: Array, at: Array) -> Array:
 
 
 def _cumulative(layout: Layout, points: Array, k: Array, x: Array) -> Array:
-    """Return a cubic B-spline (L, nq) as displacements from one control point to the next.
+    """Return a cubic B-spline (L, nq), computed from displacements between control points.
 
-    The shares of the displacements are the sums of the basis functions of all later points.
+    The weight (share) of a displacement is the sum of the basis functions of all later points.
 
     References:
         Kim, Kim & Shin 1995.

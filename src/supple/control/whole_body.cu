@@ -1,6 +1,6 @@
 // Steps toward targets of many robots, one thread for each (supple/servo/tree_step.hpp). Robots
 // that a limit stops take much longer, and those that many limits stop longer still. Because a warp
-// waits for its slowest robot, they are listed: the next launch has only such robots.
+// waits for its slowest robot, such robots are put on lists, and each list has its own launch.
 //
 // Compiled at run time for one robot, its tasks and limits: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp), the type `Real` of the arrays, and the places of targets.
@@ -50,7 +50,7 @@ struct Request {
   const Real* target[tasks];  // of each task, in the caller's form (`Places`); null if none
   long long stride[tasks];    // between the targets of two robots; zero if they are the same
   Real* result;               // (count, n); may be the same array as qd
-  int* listed;                // (2 + 2 count,): numbers of robots in two lists, and their rows
+  int* listed;                // (2 + 2 count,): lengths of two lists of robots, then the lists
   int count;
 
   __device__ int& length(int list) const { return listed[list]; }
@@ -113,7 +113,7 @@ __device__ __noinline__ void inverse(TreeWork<double>& work, int begin, double* 
   tree_inverse(servo, Given::plan, Fixed<K>{}, work, begin, table, scratch);
 }
 struct Tree {
-  // All robots that come here need several rounds, or wait for those of their warp.
+  // All robots that come here need several rounds, or wait for robots of their warp that do.
   static constexpr int guess_round = 0;
   TreeWork<double>& work;
   int few_rounds;
@@ -126,7 +126,7 @@ struct Tree {
   }
 };
 
-// Computes the step without limits. Returns whether it is valid; `inside` is whether it keeps them.
+// Computes the step without limits. Returns whether it is valid; sets `inside` if it keeps them.
 __device__ __noinline__ bool fast_path(Robot& robot, bool& inside) {
   prepare_tree(servo, Constants::step[0].damping.p[0], robot.q, robot.target, robot.work);
   bool valid = solve(robot.work, nullptr);

@@ -75,7 +75,7 @@ def minimized_norm(step: object, lin: Linearization, lambda2: float) -> Array | 
 
 
 def priority_norm(levels: Sequence[Linearization]) -> Array:
-    """Return A (n, n) such that ‖A(q̇ - q̇₀)‖² is the cost of a change of a `Priority` by limits.
+    """Return A (n, n): limits change the step q̇₀ of a `Priority` to q̇ at the cost ‖A(q̇ - q̇₀)‖².
 
     Each task has a small weight relative to the task above it, as in the kernel.
     """

@@ -96,7 +96,7 @@ class LimitDistance(ReadOnlyArrays):
 
         h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints with a range
 
-    A joint with an infinite limit, or with equal limits, or of a ball joint does not contribute.
+    Joints with an infinite limit or with equal limits, and ball joints, do not contribute.
     h is 1/8 where all joints are at a limit, and grows further beyond: the criterion alone does not
     enforce limits.
 

@@ -87,8 +87,8 @@ def double_y16() -> Description:
     """The double Y of Buss's text: 16 links with one joint each, end effectors E0 to E3.
 
     The text states 16 links and a 12 × 16 Jacobian; its drawing shows the links of `double_y`. The
-    text does not state the joint axes: each link has one of the joints of `double_y` at the start
-    of this link.
+    text does not state the joint axes: each link has one of the joints that `double_y` has at the
+    start of the same link.
     """
     p = _double_y_points()
     joints: list[tuple[str, str, _Point, str]] = [

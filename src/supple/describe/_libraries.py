@@ -23,7 +23,7 @@ def of_other_library(given: object) -> bool:
 
 
 def library_of(given: object) -> Any:
-    """Return an array of another library among a target or a sequence of targets, else None."""
+    """Return the first array of another library in a target or a sequence of targets, else None."""
     if type(given) is np.ndarray:
         return None
     for one in given if isinstance(given, list | tuple) else (given,):

@@ -1,4 +1,4 @@
-"""Joints that follow others: chains of them, and the limits that they impose on their leader."""
+"""Joints that mimic others: mimics of mimics, and the limits that they impose on their leader."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from supple.describe.joint import VELOCITIES, Joint, Mimic
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
 _LONGEST_PREFIX = 80  # [characters]
-_ROUNDING = 1e-9  # share of a range that rounding may take away or leave
+_ROUNDING = 1e-9  # fraction of a range below which a part of it counts as empty
 
 
 def with_prefixed_leaders(robot: str, joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Return joints in which names of followed joints that lack a prefix have it, with a warning.
+    """Return joints after adding prefixes that names of followed joints lack, with a warning.
 
     In some public files "Left_index_q2" mimics "index_q1", where only "Left_index_q1" exists.
     """
@@ -106,7 +106,7 @@ def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
 
 
 def with_narrowed_leaders(robot: str, joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Return joints in which the limits of every leader keep its followers inside theirs too.
+    """Return joints in which the limits of every leader also keep its followers within their own.
 
     A follower at  m q + o  with the limits [l, u] and v on its speed narrows those of its leader to
     (l - o)/m, (u - o)/m and v/|m|; likewise acceleration and jerk. If this would leave the leader
@@ -148,7 +148,7 @@ def _bound(limit: float) -> float:
 
 
 def _is_empty(lower: float, upper: float, joint: Joint) -> bool:
-    """Return whether limits inside those of a joint leave it no range although it has one."""
+    """Return whether narrowed limits leave a joint no range although it has one without them."""
     width = joint.upper - joint.lower
     share = _ROUNDING * width if math.isfinite(width) else _ROUNDING
     return width > 0 and upper - lower <= share

@@ -30,7 +30,7 @@ class Equality(NamedTuple):
 
 
 class TreeLoop(NamedTuple):
-    """Two poses on bodies that coincide, or whose origins do ("point")."""
+    """Two poses, one on each of two bodies, that coincide or have the same origin ("point")."""
 
     name: str
     kind: Literal["point", "weld"]
@@ -39,7 +39,7 @@ class TreeLoop(NamedTuple):
 
 
 class Equalities:
-    """Reader of the equalities of a model and of those that are attached to it."""
+    """Reader of the equalities of a model and of the models that are attached to it."""
 
     def __init__(self, instances: Sequence[Instance], bodies: Sequence[TreeBody]) -> None:
         self.instances = instances
@@ -146,9 +146,9 @@ class Equalities:
         )
 
     def _anchors(self, kind: str, values: Values, one: int, two: int) -> tuple[Array, Array]:
-        """Return the poses on two bodies that coincide.
+        """Return two poses, one on each body, that the equality makes coincide.
 
-        Without a relative pose, they are those that coincide at MuJoCo's qpos0.
+        Without a relative pose in the file, they are poses that coincide at MuJoCo's qpos0.
         """
         T = np.linalg.inv(self._world[one]) @ self._world[two]
         anchor = values.numbers("anchor", 3, (0, 0, 0))

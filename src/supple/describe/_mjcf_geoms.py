@@ -149,7 +149,7 @@ class MjcfShape:
 def _around_ellipsoid(axes: Array, T: Array, values: Values) -> ConvexHull:
     """Return a polyhedron that contains the ellipsoid with given half axes (3,).
 
-    The image of a polyhedron around the unit sphere is around the ellipsoid.
+    A polyhedron around the unit sphere, scaled by the half axes, contains the ellipsoid.
     """
     if not (axes > 0).all():
         raise values.error(f"size: expected three lengths, given {short_repr(values.text('size'))}")

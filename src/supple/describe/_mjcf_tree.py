@@ -66,7 +66,7 @@ class TreeBody:
 
 
 class Tree(NamedTuple):
-    """All bodies, beginning with the world and parents before children, couplings and loops.
+    """All bodies (the world first, parents before children), couplings and loops.
 
     `excluded` has the pairs of names of bodies between which contacts are excluded, `ignored` the
     kinds of equalities that are not read.
@@ -115,7 +115,7 @@ class _Place(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """An attached model.
+    """One use of a model: the main model, or a model that is attached once.
 
     `named` maps pairs of an element ("joint", "body", "site") and a name in the file to what each
     copy has become: the final name of a joint, or the index of a body and a pose on it.

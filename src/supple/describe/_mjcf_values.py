@@ -131,7 +131,7 @@ class Values:
         return word
 
     def count(self, key: str) -> int:
-        """Return a required whole number; only its first 19 digits are read, beyond any limit."""
+        """Return a required whole number, cut after 19 characters: longer ones exceed any limit."""
         text = self.all.get(key, "").strip()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             raise self.error(f"{key}: expected a whole number, given {short_repr(text)}")

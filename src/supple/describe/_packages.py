@@ -10,7 +10,7 @@ from pathlib import Path
 from supple.errors import short_repr
 
 _PATHS = ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH")
-_MAX_BYTES = 100_000  # of a package.xml, the part that is searched for its name
+_MAX_BYTES = 100_000  # bytes at the start of a package.xml that are searched for its name
 
 
 def package_folders(package: str, folder: Path | None) -> Iterator[Path]:
@@ -32,7 +32,7 @@ def package_folders(package: str, folder: Path | None) -> Iterator[Path]:
 
 
 def not_found(package: str) -> str:
-    """Return where a missing package was searched for, and what to set."""
+    """Return a text: where a missing package was searched for, and which variable to set."""
     values = [f"{name}={short_repr(os.environ.get(name, ''))}" for name in _PATHS]
     return (
         f"the package {short_repr(package)} was searched for above the robot file and in "

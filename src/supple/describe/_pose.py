@@ -134,7 +134,7 @@ def wxyz(R: Array) -> Array:
     )
     x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
     a, b, c = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
-    largest = int(np.argmax(squares))  # the other three are divided by it
+    largest = int(np.argmax(squares))  # row i below is 4 q[i] q, which is accurate for this i
     q = np.array(
         [
             (squares[0], x, y, z),

@@ -45,7 +45,7 @@ def expanded(path: Path, arguments: Mapping[str, object]) -> str:
                 return str(each)
         raise DescriptionError(f"$(find {package}): {not_found(package)}.")
 
-    # xacro searches for packages by a package of ROS 2, which is not on PyPI.
+    # xacro finds packages with a package of ROS 2 that is not on PyPI: `find` replaces it.
     names: dict[str, Any] = substitution_args._eval_dict
     with _LOCK:
         before = substitution_args._eval_find, names["find"]

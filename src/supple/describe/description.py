@@ -45,12 +45,12 @@ class Description:
 
     Attributes:
         name: Name of the robot.
-        joints: The joints, of which at least one moves. If the name of a followed joint is unknown,
-            but exists with the beginning of the follower's name before it, that joint is followed,
-            with a `UserWarning`. A mimic of a mimic is replaced by a mimic
+        joints: The joints, of which at least one moves. An unknown name in a mimic is
+            completed by a prefix of the follower's name if that gives the name of exactly one
+            joint, with a `UserWarning`. A mimic of a mimic is replaced by a mimic
             of the joint that moves both, and the limits of that joint are narrowed so that all
-            joints that follow it keep theirs. Position limits that would leave it no range are
-            removed from the follower, with a `UserWarning`.
+            joints that follow it keep theirs. A follower whose position limits would leave that
+            joint no range loses these limits, with a `UserWarning`.
         frames: Extra named frames, with names different from those of links.
         tips: Names of the end effectors (links or frames); all leaf links if empty. The file
             readers choose them by the rules of `supple.describe.tips`.
@@ -59,8 +59,8 @@ class Description:
             on first use.
         groups: Groups of joints, from an SRDF file.
         loops: Pairs of frames that coincide and thereby close loops of links.
-        couplings: Joints whose positions are polynomials of those of others. They are stored as
-            those of joints that mimic no other.
+        couplings: Pairs of joints of which one has a position that is a polynomial of that of the
+            other. A pair with mimic joints is replaced by the pair of joints that these follow.
 
     Raises:
         DescriptionError: The tree is invalid; the message names the joint, link or frame.

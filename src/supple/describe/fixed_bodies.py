@@ -23,10 +23,10 @@ _MAX_URDF = (200_000, 100)  # elements and their depth
 def fixed_shapes(source: PathOrText) -> dict[str, Shape]:
     """Return the shapes of a URDF or MJCF file in the world, by names that are unique.
 
-    A shape has the name of its geom or link; several shapes of a link without names have numbers.
+    A shape has the name of its geom or link; shapes of the same name get the suffixes _2, _3, ...
 
     Raises:
-        DescriptionError: The file cannot be read, or a body in it moves.
+        DescriptionError: The file cannot be read, or a body moves by a joint that is not free.
     """
     budget = Budget(max_elements=_MAX_URDF[0], max_depth=_MAX_URDF[1])
     file = read_source(source, budget)

@@ -35,7 +35,7 @@ def from_mujoco(
     kinds = mujoco.mjtObj
     joints = [
         TreeJoint(
-            # The reader names those without a name.
+            # MjcfReader names the joints that have no name.
             name=named(kinds.mjOBJ_JOINT, i),
             kind=_KINDS[model.jnt_type[i]],
             anchor=model.jnt_pos[i].copy(),
@@ -67,7 +67,7 @@ def from_mujoco(
         if name:
             placement = from_wxyz(model.site_pos[i], model.site_quat[i])
             bodies[model.site_bodyid[i]].sites.append((name, placement))
-    name = bytes(model.names).partition(b"\0")[0].decode()  # that of the model comes first
+    name = bytes(model.names).partition(b"\0")[0].decode()  # the model's name comes first
     loops = list(_loops(mujoco, model, bodies))
     reader = MjcfReader(Tree(bodies, [], [], loops, []), name or "MuJoCo Model", "the given model")
     names = [reader.joints[joint] for joint in joints]

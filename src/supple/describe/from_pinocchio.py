@@ -117,7 +117,7 @@ class _Reader:
         if i in self.leaders:
             mimic = joint.extract()
             scale, offset = float(mimic.scaling), float(mimic.offset)
-            if scale == 0:  # its axis is lost
+            if scale == 0:  # the axis is unknown: pinocchio only has scale * axis
                 return replace(made, origin=origin @ self._data(i).M.homogeneous)
             kind, axis, pitch = self._motion(i, scale)
             follows = Mimic(model.names[self.leaders[i]], scale, offset)
@@ -149,7 +149,7 @@ class _Reader:
         return data
 
     def _motion(self, i: int, scale: float) -> _Motion:
-        """Return the motion of a joint, for one degree of freedom from its twist per velocity."""
+        """Return the motion of a joint; for one degree of freedom, from its twist at unit speed."""
         joint = self.model.joints[i]
         name = joint.shortname()
         if name in _SEVERAL:

@@ -1,4 +1,4 @@
-"""The parts of a description: joints, their couplings, and frames fixed to links."""
+"""The parts of a description: joints, mimics of joints, and frames fixed to links."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def described_number(value: object, what: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Mimic:
-    """The coupling of a joint to another one:  q = multiplier * q_joint + offset  [rad or m].
+    """The law by which a joint follows another one:  q = multiplier * q_joint + offset  [rad or m].
 
     Attributes:
         joint: Name of the joint to follow.
@@ -116,7 +116,7 @@ class Joint(PickledByFields):
         child_placement: Pose of the child link in the moved joint frame (4, 4) [m].
         lower, upper: Position limits [rad or m]; infinite if there are none.
         max_speed: Speed limit [rad/s or m/s]; infinite if unknown.
-        mimic: Coupling to another joint, if any.
+        mimic: Law by which the joint follows another joint, if it does.
         pitch: Translation of a screw joint along its axis per angle [m/rad], negative for a
             left-handed thread; a lead of 5 mm per turn is 0.005 / (2 π). Zero for the other kinds.
         max_acceleration: Acceleration limit [rad/s² or m/s²]; infinite if unknown.

@@ -114,7 +114,7 @@ def checked_loops(loops: Sequence[Loop], frames: Sequence[str]) -> tuple[Loop, .
 def resolved_couplings(
     couplings: Sequence[Coupling], joints: Sequence[Joint]
 ) -> tuple[Coupling, ...]:
-    """Return couplings of joints that mimic no other, of joints whose mimics are resolved.
+    """Return the equivalent couplings of joints that mimic no other; `joints` have resolved mimics.
 
     With the follower at  m q + o  and the leader at  m' q' + o', the coupling  m q + o = p(m' q' +
     o')  is one of q to q'.
@@ -141,7 +141,7 @@ def resolved_couplings(
 
 
 def _through(coupling: Coupling, one: Mimic, two: Mimic) -> Coupling:
-    """Return the coupling of the joints that two mimics follow."""
+    """Return a coupling of two mimic joints as one of the joints that they follow."""
     if (one.multiplier, one.offset, two.multiplier, two.offset) == (1.0, 0.0, 1.0, 0.0):
         c = coupling.coefficients
     else:
@@ -163,10 +163,10 @@ def welded_with_couplings(
 ) -> tuple[tuple[Joint, ...], tuple[Coupling, ...]]:
     """Return joints with some welded as by `welded`, and the couplings that remain.
 
-    A joint that is coupled to a welded one is welded too.
+    A follower of a welded leader is welded too.
 
     Raises:
-        DescriptionError: A joint is welded that is coupled to another one that is not.
+        DescriptionError: A follower is to be welded, but not its leader.
     """
     still = dict(values)
     while True:

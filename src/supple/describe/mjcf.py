@@ -41,15 +41,16 @@ def mjcf(
       joint's anchor `pos` are respected. Several joints of a body have links "<body>/<joint>"
       between them.
     - A free joint is floating, and its position is the pose of its body in the world; without a
-      name it is called "<body>/free". The range of a ball joint is ignored. `fixed` welds them at
-      qpos0.
+      name it is called "<body>/free". The range of a ball joint is ignored. `fixed` welds free and
+      ball joints at qpos0.
     - A site is a frame, called "<site>_site" if a body has the same name; sites without a name are
       ignored.
-    - An active equality of two joints is a mimic if it is linear and the joint follows no other
-      one, and a coupling otherwise; an equality of a single joint welds the joint. <connect> and
-      <weld> are loops, whose frames are links, sites, or called "<name>/a" and "<name>/b"; those of
-      mocap bodies are ignored, and equalities of tendons with a warning. Tendons, contacts,
-      actuators and keyframes are ignored; deformable bodies are rejected.
+    - An active equality of two joints is a mimic if it is linear and its first joint is not yet a
+      mimic, and a coupling otherwise; an equality of a single joint welds the joint. <connect> and
+      <weld> are loops, whose frames are links, sites, or called "<name>/a" and "<name>/b"; loops of
+      mocap bodies are ignored, equalities of tendons are ignored with a warning. Tendons,
+      actuators, keyframes and the parameters of contacts are ignored; deformable bodies are
+      rejected.
     - Body frames are those of the file: `fusestatic` and `align` are not applied.
     - Masses are those of <inertial>. MuJoCo computes missing masses from shapes and meshes; this
       reader leaves them unknown, and functions that need them raise an error. Armatures are

@@ -180,7 +180,7 @@ class ConvexHull(PickledByFields):
 
 @dataclass(frozen=True, eq=False)
 class Mesh(PickledByFields):
-    """A mesh file, which is read when the shape is first used; its convex hull is what counts.
+    """A mesh file, read when the shape is first used; collision checks use its convex hull.
 
     `supple.collision.hull_of` returns the hull.
 

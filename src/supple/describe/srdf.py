@@ -1,4 +1,4 @@
-"""Groups of joints, their end effectors and states, and unchecked pairs of links of SRDF files."""
+"""SRDF files: groups of joints, and pairs of links that are not checked for collisions."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Group(PickledByFields):
             mimic nor passive joints.
         tips: Names of its end effectors.
         states: Positions of joints [rad or m], by name of the state and of the joint: a tuple of
-            one number, or of several as in a configuration. Those of a moving base are called
-            "base".
+            one number, or of several as in a configuration. A moving base has the name "base" in
+            place of the name of a joint.
         base: "planar" or "floating" if the group contains a virtual joint of that kind, which lets
             the root link move in the world.
-        mount: Link that carries the group, if it is an end effector of another one.
+        mount: Link that carries the group, if the group is an end effector of another group.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Group(PickledByFields):
 
 
 class Semantics(NamedTuple):
-    """The contents of an SRDF file: groups, and pairs of links that are not checked."""
+    """The contents of an SRDF file: groups, and pairs of links not checked for collisions."""
 
     groups: tuple[Group, ...]
     excluded: tuple[tuple[str, str], ...]
@@ -67,7 +67,7 @@ def read_srdf(source: PathOrText) -> Source:
 
 
 def semantics(source: PathOrText, robot: str, joints: Sequence[Joint]) -> Semantics:
-    """Return the groups and unchecked pairs of an SRDF file for a robot.
+    """Return the groups of an SRDF file, and the pairs of links not checked for collisions.
 
     Args:
         source: Path of the file, or its text.

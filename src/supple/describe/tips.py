@@ -126,7 +126,7 @@ class _Bodies:
             self.links[body].append(joint.child)
         self.leaves = set(robot.leaves)
         self.extra: dict[str, list[str]] = {}  # names of extra frames, by body
-        ends = {f"{loop.name}/{end}" for loop in robot.loops for end in "ab"}  # of MJCF files
+        ends = {f"{loop.name}/{end}" for loop in robot.loops for end in "ab"}  # added by `mjcf`
         for frame in robot.frames:
             if frame.name in ends:
                 continue

@@ -59,12 +59,12 @@ def urdf(
     - velocity="0", or no velocity, means that the speed limit is unknown; the same holds for the
       acceleration, deceleration and jerk of URDF 1.2, in files of any version. The smaller one of
       acceleration and deceleration is the acceleration limit, for both.
-    - Limits of continuous joints are ignored.
+    - Position limits of continuous joints are ignored.
     - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
     - A <limit> of a floating, planar or spherical joint is ignored.
     - Limits of a mimic joint narrow those of the joint that it follows (`Description`).
     - Commas between numbers, and an element that is repeated with the same content, are accepted
-      with a `UserWarning`; blank lines before the XML declaration without one.
+      with a `UserWarning`; blank lines before the XML declaration are accepted silently.
 
     Args:
         source: A path, or the text itself; at most 16 MB and 5,000 joints, no document type. A file

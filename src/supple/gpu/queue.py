@@ -1,4 +1,4 @@
-"""Work on a GPU: queued on a stream at once, or recorded and repeated with other arrays.
+"""Work on a GPU: queued immediately, or recorded and repeated with other arrays.
 
 A call launches several CUDA kernels. To repeat a call with arrays of the same shapes, only
 addresses change. A `Recording` collects the launches once, with symbolic addresses, and the
@@ -17,11 +17,11 @@ from supple import _core
 from supple.gpu.runtime import Device, Memory, check, driver
 
 _ALIGNED = 256  # alignment of arrays [bytes]
-_SHIFT = 56  # symbolic addresses are above all addresses of a GPU: number of a block << _SHIFT
-# Largest size of results whose memory is used again [bytes]; numbers of blocks that are kept for
-# each stream, and of streams.
+_SHIFT = 56  # symbolic addresses are above all addresses of a GPU: id of a block << _SHIFT
+# Largest size of results whose memory is used again [bytes]; largest number of blocks that are kept
+# for each stream, and largest number of streams.
 _REUSED, _MAX_BLOCKS, _MAX_STREAMS = 1 << 20, 4, 8
-_RESULTS, _SCRATCH, _INPUTS = 1, 2, 3  # numbers of blocks: two of a call, then the caller's arrays
+_RESULTS, _SCRATCH, _INPUTS = 1, 2, 3  # ids of blocks: two of a call, then the caller's arrays
 
 
 class Block(Protocol):
@@ -49,7 +49,7 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class Queue:
-    """Operations that are queued on a stream at once."""
+    """Operations that are queued on a stream immediately."""
 
     device: Device
     stream: int

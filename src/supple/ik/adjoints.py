@@ -77,7 +77,7 @@ class DifferentiableFrames:
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
-        """The axes of frames in results: (k,) for several frames, () for one."""
+        """The shape of the frame axis of results: (k,) for several frames, () for one."""
         axes: tuple[int, ...] = self.chain.frame_axes
         return axes
 
@@ -102,7 +102,7 @@ class DifferentiableFrames:
         return J
 
     def _in_double(self, function: Any, q: Any) -> Any:
-        """Return a function of q, which is computed in float64 on the CPU."""
+        """Return the value of a function at q, computed in float64 if q is in host memory."""
         if not isinstance(q, np.ndarray):  # in GPU memory
             return function(q, self.frame)
         return function(q.astype(np.float64, copy=False), self.frame).astype(q.dtype, copy=False)
@@ -168,7 +168,7 @@ class DifferentiableSolver:
         solver: The solver.
         frames: The frames of its tasks.
         positions: Whether the targets are positions (..., 3), not poses (..., 4, 4).
-        axes: The axes of tasks in a target: (k,) for several tasks, () for one.
+        axes: Shape of the task axis of a target: (k,) for several tasks, () for one.
     """
 
     solver: Solver
@@ -206,7 +206,7 @@ class DifferentiableSolver:
 
     @property
     def joint_scale(self) -> FloatArray | None:
-        """Scales of the joints in which solutions move as little as possible; None if all are 1."""
+        """Scales: solutions move as little as possible in q / joint_scale; None if all are 1."""
         problem = self.solver._problem
         return None if problem is None else problem.joint_scale
 

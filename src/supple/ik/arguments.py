@@ -88,7 +88,7 @@ class SolveOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """The validated arguments of `Solver` that are fixed between calls, apart from the problem.
+    """The validated arguments of `Solver`, except those that define the problem.
 
     Attributes:
         prefer: Preference among several solutions: a name or a function of q; None for the default.

@@ -100,7 +100,7 @@ def settled_batch(
 def free_solutions(found: Solutions, check: WorldCheck) -> Solutions:
     """Return the solutions of `Solver.all` that keep the clearance.
 
-    `complete` does not change: where all solutions are given, the result has all free ones.
+    `complete` does not change: if `found` has all solutions, the result has all that are free.
     """
     kept = np.flatnonzero(check.free(found.q))
     if len(kept) == len(found.q):

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 # Tuned constants are explained in docs/constants.md.
 _TARGET = 1e-13  # error at which Newton's method ends [m, rad]
-# Largest tolerance of the search [m, rad]: a nearly singular solution of the tree that is met less
-# exactly may not be near one that is closed.
+# Largest tolerance of the search [m, rad]: with a larger one, a nearly singular solution of the
+# tree may be far from every closed solution.
 _TOLERANCE = 1e-8
 _MAX_SEEDS = 4096  # default number of seeds: loops leave few of them near a solution
-_PATIENCE = 12  # iterations in which Newton's method must halve the error of couplings
-_STARTS = 64  # number of its random starts
+_PATIENCE = 12  # iterations within which the error must be halved, for robots with couplings
+_STARTS = 64  # number of random starts of Newton's method, for robots with couplings
 
 
 class ClosedSearch:
@@ -161,7 +161,7 @@ class ClosedSearch:
         return made, status, errors
 
     def _check(self, q: Array, status: NDArray[np.int8], within: NDArray[np.bool_]) -> None:
-        """Mark solutions that collide after they have moved."""
+        """Mark solutions that collide after they were moved onto the loops."""
         check = self.inner._settings.check
         rows = np.flatnonzero(within & (status == SolveStatus.CONVERGED))
         if check is not None and len(rows):
@@ -189,8 +189,8 @@ class ClosedSearch:
     def _newton(self, q: Array, numbers: Array, patience: int) -> tuple[Array, Array]:
         """Return configurations (k, nq) after Newton's method for all rows, and their errors (k,).
 
-        Where not all rows can be met exactly, within the tolerance or at a limit, the best so far
-        is returned.
+        If the rows cannot all be met exactly, because a target is met only within the tolerance or
+        a joint is at a limit, the best configuration so far is returned.
 
         Args:
             q: Configurations to start from (k, nq).

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from supple.ik.gpu.calls import Record
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
-# Number of solutions of which those that collide are left out, for each solution that is wanted,
-# and its largest value.
+# Number of solutions of a target that are checked for collisions: this factor times the number of
+# solutions that are wanted, and its maximum (unless more are wanted).
 _CHECKED, _MOST_CHECKED = 8, 1024
 # Number of colliding solutions after which a search ends: for arms all of whose solutions are then
 # computed, and for other robots.
@@ -190,7 +190,7 @@ class Driver:
 
     @property
     def _sorts_on_gpu(self) -> bool:
-        """Whether a GPU sorts several solutions: where a function need not be called for each."""
+        """Whether a GPU sorts several solutions: not with max_move or by a function."""
         options = self.options
         return options.gpu is not None and options.max_move is None and not callable(options.prefer)
 
@@ -269,9 +269,10 @@ class Driver:
         return (found[0], np.array(NEAR_STATUS, dtype=np.int8)[found[1]], *found[2:])
 
     def _run_free(self, targets: Array, seeds: Array | None, max_solutions: int) -> RawSolutions:
-        """Search for solutions that keep the clearance, among more of them.
+        """Search for more solutions than wanted, and return those that keep the clearance.
 
-        A target without one has only the first solution, with the status BLOCKED.
+        A target without such a solution has only the first one found, with the status BLOCKED if it
+        meets the target.
         """
         check = self.options.check
         assert check is not None

@@ -18,7 +18,7 @@ from supple.kinematics.plausible import plausible_range
 
 
 class Number(np.int64):
-    """The number of an object of the kernel, which exists at least as long as its number.
+    """The number of an object of the kernel; it keeps the object alive.
 
     JAX keeps the attributes of a foreign function with the traced function.
 
@@ -38,7 +38,7 @@ def _number(kept: _core.XlaObject, solves: tuple[bool, bool] = (False, False)) -
 
 
 def _once(owner: Robot | Solver, key: object, make: Callable[[], Number]) -> Number:
-    """Return what `make` returns, made on first use with an owner and a key."""
+    """Return the result of `make`, which is called once for each owner and key."""
     numbers: dict[object, Number] = vars(owner).setdefault("_foreign", {})
     if key not in numbers:
         numbers[key] = make()

@@ -99,7 +99,7 @@ def _base_of(robot: Robot) -> tuple[dict[int, None], int]:
 
 
 def _axis_of(robot: Robot, frame: str, base: list[int]) -> Array | None:
-    """Return how a base moves its last link, as `Limbs.axis`."""
+    """Return `Limbs.axis`, which tells how a base moves its last link."""
     J = robot.jacobian(robot.random(_SAMPLES, seed=0), frame)[..., base]
     if len(base) == _MOST and (np.linalg.matrix_rank(J) == _MOST).all():
         return np.zeros(3)

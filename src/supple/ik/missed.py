@@ -24,7 +24,7 @@ _AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [r
 # Smallest relevant part of the gradient of a task's error, relative to ‖J‖ ‖e‖ of its rows.
 _PULL = 1e-3
 _NAMED = 3  # number of joints at limits that a sentence names
-_JUDGED = (SolveStatus.NOT_CONVERGED, SolveStatus.UNREACHABLE)  # the closest configuration found
+_JUDGED = (SolveStatus.NOT_CONVERGED, SolveStatus.UNREACHABLE)  # q is then the closest one found
 
 
 def reasons_of(solution: Solution) -> tuple[str, ...]:

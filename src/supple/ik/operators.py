@@ -32,7 +32,7 @@ _numbers = count()
 
 
 def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
-    """Return the number of what `make` returns, made on first use with an owner and a key."""
+    """Return the number of the result of `make`, which is called once for each owner and key."""
     kept: dict[object, tuple[int, Any]] = vars(owner).setdefault("_differentiable", {})
     if key not in kept:
         kept[key] = next(_numbers), make()
@@ -53,10 +53,11 @@ def _frames_as_constants(self: Robot, frame: FrameNames, lambda2: float) -> tupl
     return made, check_lambda2(lambda2), self.nq, *registered[made].axes
 
 
-# `torch.compile` takes the results of these functions for constants. Until PyTorch 2.11 this needs
-# methods, because solvers and robots are not constants as arguments, and tuples of numbers.
+# `torch.compile` takes the results of these functions for constants. Until PyTorch 2.11 they must
+# be methods, because solvers and robots are not constants as arguments, and must return tuples of
+# numbers.
 for _class, _method in ((Solver, _as_constants), (Robot, _frames_as_constants)):
-    # As torch.compiler.assume_constant_result does, which first imports the compiler, in seconds.
+    # The same as torch.compiler.assume_constant_result, which takes seconds to import the compiler.
     vars(_method)["_dynamo_marked_constant"] = True
     setattr(_class, _method.__name__, _method)
 
@@ -136,7 +137,7 @@ def run_kernel(
 
 
 def refuse(*_: Any) -> Any:
-    """Raise the error for a second derivative: the autograd formula of all gradients."""
+    """Raise the error for a second derivative; the autograd formula of all gradient operators."""
     raise InputError("supple.torch has first derivatives only; given: a derivative of a gradient")
 
 
@@ -151,8 +152,8 @@ def batched(size: int, dims: Any, *tensors: Tensor) -> list[Tensor]:
 class Operator:
     """An operator of PyTorch, supple::NAME, for tensors on any device.
 
-    `torch.library.custom_op` makes the same, but imports PyTorch's compiler, in seconds, when the
-    operator is called for the first time, and each call takes longer.
+    `torch.library.custom_op` makes the same operator, but imports PyTorch's compiler, which takes
+    seconds, when the operator is called for the first time, and each call takes longer.
 
     Args:
         name: The name.

@@ -22,8 +22,8 @@ from supple.tasks import Task, TaskLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_MOST_ROBOTS = 64  # whose solvers are kept
-_MOST_OPTIONS = 16  # sets of options of one robot
+_MOST_ROBOTS = 64  # maximum number of robots whose solvers are kept
+_MOST_OPTIONS = 16  # maximum number of sets of options of one robot whose solvers are kept
 
 _OF_SOLVER = ("damping", "max_step", "step", "max_iterations", "timeout", "max_seeds", "threads")
 _MOVED = {  # hints for `known_arguments`
@@ -69,7 +69,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.plain: Solver | None = None
-        # Options, names and types of those that are numbers, and the solver; the last one first.
+        # Options, names and types of those that are numbers, and the solver; the latest first.
         self.others: tuple[tuple[dict[str, Any], list[tuple[str, type]], Solver], ...] = ()
 
     def find(self, options: dict[str, Any]) -> Solver | None:
@@ -89,7 +89,7 @@ class _Known:
         return None
 
     def find_given(self, options: dict[str, Any]) -> Solver | None:
-        """Do the same for options some of which may have their default values."""
+        """Return the same as `find`, also if some of the options have their default values."""
         return self.find(options) or self.find(_changed(options))
 
     def add(self, options: dict[str, Any], solver: Solver) -> None:
@@ -143,7 +143,7 @@ _solvers = _Solvers(_MOST_ROBOTS)
 
 
 def _with_known_solver(function: Function) -> Function:
-    """Return the function with a short way for the options of previous calls.
+    """Return the function such that calls with options of previous calls use the known solver.
 
     Checking all arguments and making a solver would take longer than most searches.
     """
@@ -232,7 +232,7 @@ def solve(
 
 
 def _is_constant(given: object) -> bool:
-    """Return whether a value means the same in a later call; a list may then have other entries."""
+    """Return whether a value means the same in a later call, unlike a list, which may change."""
     if type(given) is tuple:
         return all(isinstance(one, str | Task) for one in given)
     number = isinstance(given, float | int) and not isinstance(given, bool)

@@ -84,9 +84,9 @@ def _limit_proximity(robot: Robot, q: Array) -> Array:
 def discomfort(robot: Robot, q: Array) -> Array:
     """Return the mean squared distance of the joints from the middle of their ranges (...).
 
-    Distances are relative to half the range: 0 in the middle, 1 at a limit. The range of a joint
-    that can turn by more than a full turn is the turn in the middle. Joints without limits do not
-    count.
+    Distances are relative to half the range: 0 in the middle, 1 at a limit. For a joint that can
+    turn by more than a full turn, the range is replaced by the full turn in its middle. Joints
+    without limits do not count.
     """
     low, span, _ = seed_range(robot)
     moves = (span > 0) & (np.isfinite(robot.lower) | np.isfinite(robot.upper))

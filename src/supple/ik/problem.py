@@ -48,7 +48,7 @@ _TABLE = 2048  # number of entries in the table of seeds
 _ENTRIES = 512  # the same on a GPU; these configurations also determine the size of the robot
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
-_MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad, or of the reach]
+_MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad, or reach]
 _SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
 # Constants for robots with long prismatic joints, relative to the reach of the other joints.
 _LONG_RANGE = 10.0  # range above which a prismatic joint is long
@@ -56,10 +56,11 @@ _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less
 _MAX_DAMPING_ERROR = 10.0  # error above which the damping does not grow further
 _UNBOUNDED = 1e38  # largest displacement of a long joint in an iteration, in the kernel
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
-# Fewer than `_FEW_JOINTS` revolute joints that move more rows of a task meet only special targets,
-# which few seeds find; other targets are often nearly met, which is no sign of a solution.
+# If fewer than `_FEW_JOINTS` revolute joints move a task that has more rows than these joints, only
+# special targets can be met, and few seeds find a solution. Other targets are often nearly met,
+# which does not mean that a solution is near.
 _FEW_JOINTS = 6
-_SURPLUS_STARTS = 512  # their default number of seeds
+_SURPLUS_STARTS = 512  # default number of seeds of such problems
 _SAMPLES = 8  # number of configurations at which J shows which joints move the tasks
 _UNMOVED_COLUMN = 1e-12  # relative size of a column of J below which its joint moves no task
 _KINDS: dict[type[Task], TargetKind] = {
@@ -85,12 +86,12 @@ class CompiledProblem:
         settings: Damping rule and maximum joint displacement of the caller; None if not given.
         seed_table: Seeds for the GPU.
         float_tolerance: Position tolerance of the search in float32 [m].
-        default_starts: Default number of seeds of a target; 0 for that of other problems.
+        default_starts: Default number of seeds of a target; 0 for the usual default.
         poses: Number of tasks if all of them are poses, else 0.
         units: Units of the joints in distances between configurations (n,): 1 rad, or a length of
             the robot [m] for a prismatic joint.
-        joint_scale: Scales of the joints in which the search moves as little as possible (n,); None
-            if all are 1.
+        joint_scale: Scales (n,): the search moves as little as possible in the coordinates
+            q / joint_scale; None if all are 1.
         kernel: The compiled solver.
     """
 
@@ -111,7 +112,7 @@ class CompiledProblem:
     def targets(self, given: Sequence[ArrayLike], threads: int = 1) -> Array:
         """Convert targets, one per task in the caller's order, to the kernel's layout (..., k).
 
-        Targets of a batch that are not finite contain NaN.
+        In a batch, the result is NaN for every target that is not finite.
 
         Raises:
             InputError: A target is malformed, or a single target is not finite.
@@ -317,7 +318,7 @@ def _compiled(
 
 
 def moving_joints_and_rows(layout: CompiledTasks, primary: int) -> tuple[int, int]:
-    """Return how many joints move the first `primary` rows, and how many rows have no range."""
+    """Return how many joints move the first `primary` rows; how many rows have no allowed range."""
     sizes = np.abs(layout.jacobian(layout.robot.random(_SAMPLES, seed=0))[:, :primary])
     most = sizes.max(axis=(0, 1))
     moving = most > _UNMOVED_COLUMN * most.max(initial=0.0)
@@ -325,7 +326,7 @@ def moving_joints_and_rows(layout: CompiledTasks, primary: int) -> tuple[int, in
 
 
 def _bounded(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
-    """Return the weights of the tasks, of which small ones are raised: J is better conditioned."""
+    """Return the weights of rows; small ones are raised, so that J is better conditioned."""
     natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
     shares = weights / natural
     return np.asarray(natural * np.maximum(shares, shares.max() / _UNEQUAL))
@@ -336,8 +337,8 @@ def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array
 
     The solutions of a reachable target do not depend on the weights. In the search, a position
     error of the reach counts as much as a rotation error of 1 rad, whatever the unit of length and
-    the `length` of the tasks, and small weights of rows are raised. A caller's damping rule has
-    parameters for the J of the tasks, and is used with `_bounded` weights instead.
+    the `length` of the tasks, and small weights of rows are raised. The parameters of a damping
+    rule of the caller refer to the J of the tasks, so `_bounded` weights are used with it.
     """
     relaxed = np.empty(len(weights))
     for kind, natural in ((Measure.POSITION, 1 / reach), (Measure.ROTATION, 1.0)):
@@ -399,7 +400,7 @@ def _prismatic_units(
 def _limb_lists(
     limbs: Limbs | None, layout: CompiledTasks
 ) -> tuple[list[int], list[int], list[int]]:
-    """Return the members of `Limbs` in the kernel, empty for robots without a moving base."""
+    """Return `Limbs` in the kernel's form: empty lists for robots without a moving base."""
     if limbs is None:
         return [], [], []
     counts = iter(layout.counts)
@@ -435,7 +436,7 @@ def _place_base(
         numbers = np.arange(ends[k], ends[k := k + len(members)])
         seeds = from_kernel(own.layout.robot, own.seed_table.seeds)
         mean[numbers] = own.layout.reached(seeds).mean(axis=0)
-        rest = np.asarray(own.layout.robot.fk(seeds[0], limbs.frame), np.float64)  # does not move
+        rest = np.asarray(own.layout.robot.fk(seeds[0], limbs.frame), np.float64)  # the frame rests
         parts.append((own.kernel, list(joints), numbers.tolist()))
     pose = compile_problem(robot.freeze(others(robot, base)), (PoseTask(limbs.frame),))
     kernel.set_base(

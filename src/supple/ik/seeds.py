@@ -1,4 +1,4 @@
-"""The seeds of a search, and the sizes of a robot and its tasks that they follow from.
+"""The seeds of a search, and the sizes of a robot and its tasks from which they are computed.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -41,7 +41,7 @@ class SeedTable:
 
     @staticmethod
     def of(robot: Robot, shares: Array, scale: Array) -> SeedTable:
-        """Return the table of a sequence (N, n) of evenly distributed shares of the ranges."""
+        """Return the table for evenly distributed fractions `shares` (N, n) of the joint ranges."""
         low, span, _ = seed_range(robot)
         is_even = np.arange(1, len(shares) + 1)[:, None] % _core.EVEN_SEEDS == 1
         spacing = np.where(is_even | (turns(robot) > 0), 1.0, _core.MIDDLE_SPACING)
@@ -124,9 +124,9 @@ def task_sizes(
 ) -> tuple[float, float]:
     """Return the size of the workspace and the largest coordinate of a frame [m].
 
-    The size is the largest distance of a frame from its mean position over `reached` (N, k), but
-    not below a fraction of the robot's size: a frame may only turn, and rounding errors have no
-    size.
+    The size is the largest distance of a frame from its mean position over `reached` (N, k), but at
+    least a fraction of the robot's size: the positions of a frame that only turns differ by
+    rounding errors, which are not the size of a workspace.
     """
     ends = np.cumsum(layout.kernel.target_sizes)
     at = [reached[:, end - 3 : end] for one, end in zip(rows, ends, strict=False) if _moves(one)]

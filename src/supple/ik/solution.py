@@ -274,7 +274,7 @@ def seed_of(solution: Any, what: str) -> Array:
 
 
 def small_errors(position: float, rotation: float) -> str:
-    """Return errors as text, without an error of exactly zero, as of a kind that no task has."""
+    """Return errors as text, without errors that are exactly zero (of a kind that no task has)."""
     errors = ((position, "m"), (rotation, "rad"))
     return ", ".join(_scaled(x, unit) for x, unit in errors if x != 0) or "no error"
 

@@ -53,12 +53,12 @@ class Solutions:
     integer index or iteration gives each `Solution`. With several axes, `len` and iteration refer
     to the first axis, and one integer per axis gives a `Solution`. Slices, masks and index arrays
     select a part: `found[found.success]`. Indexing always returns a copy: writing to its arrays
-    does not change the others. `str()` is a summary, or a list of the solutions of one target.
+    does not change the original. `str()` is a summary, or a list of the solutions of one target.
 
     At a singular target, and for a redundant robot, solutions form a continuum: some joints can
     move while the frame stays. `Solver.all` samples the continuum.
 
-    The arrays are of the library of the targets, and where the targets were; methods other than
+    The arrays are of the library of the targets, and in the same memory; methods other than
     `success` need arrays of NumPy, which `numpy()` returns. For targets in GPU memory, a call
     returns before the GPU has finished, with arrays that CuPy, PyTorch and JAX take without a copy
     (DLPack) once the stream has computed them; `numpy()` waits and returns a copy in host memory,
@@ -95,8 +95,8 @@ class Solutions:
     frame: str | None = field(default=None, kw_only=True)
     _task_targets: TaskTargets | None = field(default=None, kw_only=True)  # with several tasks
     _check: WorldCheck | None = field(default=None, kw_only=True)  # with `world`
-    # Axes of the targets, if each may have several solutions; their numbers of solutions (...), by
-    # default all for one target; and whether these are all solutions (...), by default not.
+    # If a target may have several solutions: the batch axes of the targets; the number of solutions
+    # of each (...), None if there is one target; and whether these are all its solutions (...).
     _targets: tuple[int, ...] | None = field(default=None, kw_only=True)
     _count: NDArray[np.int32] | None = field(default=None, kw_only=True)
     _complete: NDArray[np.bool_] | bool = field(default=False, kw_only=True)
@@ -157,7 +157,7 @@ class Solutions:
 
     @property
     def _shown(self) -> Solutions:
-        """The solutions as texts read them: with arrays of NumPy unless they are on a GPU."""
+        """The solutions for conversion to text: with arrays of NumPy, unless they are on a GPU."""
         return self if self._on_gpu else self.numpy()
 
     def _of_library(self, given: Any) -> Solutions:
@@ -248,7 +248,7 @@ class Solutions:
         return [self._of(i, begin) for i, begin in enumerate(begins.tolist())]
 
     def _of(self, target: int, begin: int) -> Solutions:
-        """Return the solutions of the target with a flat index, which begin at an index."""
+        """Return the solutions of the target with a flat index; the first one has index `begin`."""
         complete = bool(np.ravel(self.complete)[target])
         part = slice(begin, begin + int(np.ravel(self.count)[target]))
         q0 = self.q0
@@ -380,7 +380,7 @@ class Solutions:
         `branch_names` has them in words.
 
         Raises:
-            InputError: The arm has no such branches, or these are not all solutions of poses.
+            InputError: The arm has no such branches, or these are not from `Solver.all` for poses.
         """
         if self.robot is None or self.frame is None:
             raise InputError("branch is for all solutions of poses; given: other solutions")
@@ -393,7 +393,7 @@ class Solutions:
         `str()` explains the words.
 
         Raises:
-            InputError: The arm has no such branches, or these are not all solutions of poses.
+            InputError: The arm has no such branches, or these are not from `Solver.all` for poses.
         """
         signs = self.branch
         assert self.frame is not None

@@ -133,8 +133,8 @@ class Solver(_core.TargetSolver):
                 is none, the solution with the smallest maximum joint displacement (default with
                 q0). "manipulability", "limits" (far from joint limits) or a cost as a function of
                 q (n,) return the best of up to 8 solutions. Several solutions are ordered by it;
-                the default without q0 is then "fast": the search stops at their number and orders
-                them as "limits".
+                the default without q0 is then "fast": the search stops when it has found as many
+                solutions as wanted, and they are ordered as by "limits".
             max_move: Largest displacement of each joint from q0 [rad or m]: the search stays in
                 this box. If there is no solution in it, the status is `SolveStatus.MAX_MOVE`.
             position_tolerance: Position tolerance of each task [m].
@@ -153,13 +153,14 @@ class Solver(_core.TargetSolver):
             timeout: Time limit of a call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
             max_seeds: Maximum number of seeds of a target, counted separately for tasks that share
                 no joint. By default 512; up to 1024 if the smallest error found is below 6 % of the
-                reach, and up to 16,384 if it is below 0.06 %, except with fewer than 6
-                revolute joints for more rows of one task; 8 with `step` or an `OpenTask`.
+                reach, and up to 16,384 if it is below 0.06 %, except if a single task is moved
+                by fewer than 6 revolute joints and has more rows than these; 8 with `step` or an
+                `OpenTask`.
             threads: Maximum number of threads for a batch; all cores by default.
             device: "cpu", or a GPU of `supple.gpu.devices()` ("cuda" for the first); by default the
                 device that holds the targets. On a GPU, timeout, explain, threads and progress are
                 not available; with max_move, the CPU searches again where the GPU's solution is too
-                far.
+                far from q0.
             precision: Precision of the search: "mixed" (float32, refined in float64) or, on a GPU,
                 "double".
             world: Obstacles and shapes of links. Solutions are then free of collisions, checked in
@@ -330,7 +331,7 @@ class Solver(_core.TargetSolver):
 
     @known_arguments(**_FIXED)
     def _solve_one(self, target: Any, q0: Any = None, explain: bool = False) -> Solution:
-        """Return the solution of one target; the kernel calls this for all but common arrays."""
+        """Return the solution of one target; `__call__` passes on arguments that it cannot read."""
         if on_a_gpu(target):
             raise InputError(
                 "one target must be in host memory; given: a target in GPU memory, which "
@@ -356,7 +357,7 @@ class Solver(_core.TargetSolver):
         return found if other is None else replace(found, q=like(other, found.q))
 
     def _settled(self, found: Solution, target: Any, q0: Any) -> Solution:
-        """Return a blocked solution after checking all solutions, where they are known."""
+        """Return a free solution instead of a blocked one, if all are known and one is free."""
         assert self._problem is not None
         options = self._settings.options(target, seeded=q0 is not None)
         targets, seeds = self._read(target, q0, options)

@@ -66,8 +66,8 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
 def moving_subproblem(problem: CompiledProblem) -> Subproblem | None:
     """Return the problem of the joints that move a task; None if it is the problem itself.
 
-    Otherwise, several solutions of one target could differ only in joints that move no task, such
-    as those of a gripper. A problem with postures is returned as it is.
+    In the whole problem, several solutions of one target could differ only in joints that move no
+    task, such as those of a gripper. The result is also None for a problem with postures.
     """
     robot, tasks = problem.layout.robot, problem.layout.tasks
     moving = frozenset[int]().union(*(moving_joints(robot, task) for task in tasks))

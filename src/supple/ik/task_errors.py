@@ -32,7 +32,7 @@ class TaskTargets(NamedTuple):
     tolerances: tuple[float, float]
 
     def part(self, index: Any, shape: tuple[int, ...]) -> TaskTargets:
-        """Return those of a part of the batch, whose axes are `shape`."""
+        """Return the targets at an index of a batch with the axes `shape`, and the tolerances."""
         shared = self.targets.ndim == 1 and shape
         return self if shared else TaskTargets(np.array(self.targets[index]), self.tolerances)
 

@@ -25,8 +25,8 @@ class WorldCheck:
     Attributes:
         model: The robot in its world.
         clearance: Least distance of all pairs [m].
-        branches: Other solutions of a target that were checked (s, n); empty for a target that is
-            not blocked.
+        branches: The solutions of a blocked target that were checked (s, n); empty for other
+            targets.
         complete: Whether `branches` are all solutions of the target.
     """
 
@@ -61,8 +61,8 @@ class WorldCheck:
     def distance(self, q: Array) -> float:
         """Return the distance of the nearest pair at q (n,) [m]; infinite without pairs.
 
-        Links that are close by construction count as far apart as the clearance where they are
-        as far apart as they need to be.
+        Links that are close by construction may be closer than the clearance. The amount by which
+        they may be closer is added to their distance.
         """
         if self.kernel is None:
             return np.inf

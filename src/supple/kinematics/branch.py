@@ -80,7 +80,7 @@ def branch_words(robot: Robot, signs: NDArray[np.int8], frame: str) -> list[tupl
     words, side, up = _convention(robot, frame)
     made = []
     for shoulder, elbow, wrist in signs.tolist():
-        # the elbow is above the line to a wrist in front, and below the line to one behind
+        # the same elbow sign is above the line to a wrist in front, and below that to one behind
         above = elbow * (shoulder or 1) * up
         parts = ((words, shoulder * side), (_ELBOW, above), (_WRIST, wrist))
         made.append(tuple(pair[sign > 0] if sign else _SINGULAR for pair, sign in parts))
@@ -105,14 +105,14 @@ def branch_legend(robot: Robot, frame: str) -> tuple[str, ...]:
 def _convention(robot: Robot, frame: str) -> tuple[tuple[str, str], int, int]:
     """Return two words for the shoulder, and factors (1 or -1) of the signs in `branch_words`.
 
-    The shoulder's sign is that of the wrist's distance from axis 1 along u = h2 × h1, where axes 2
-    and 3 point the same way. If the arm is mounted beside axis 1 (UR, PUMA), it passes axis 1 on
+    The shoulder's sign is that of the wrist's distance from axis 1 along u = h2 × h1 if axes 2 and
+    3 point the same way. If the arm is mounted beside axis 1 (UR, PUMA), it passes axis 1 on
     its left or right; if axis 2 is in front of axis 1, the wrist is in front or at the back.
     """
     structure = robot._structure(frame)
     h, r = structure.nominal_axes, structure.nominal_points
     same = 1 if h[1] @ h[2] > 0 else -1
-    up = -1 if h[0, 2] < -1e-6 else 1  # whether axis 1 points downward
+    up = -1 if h[0, 2] < -1e-6 else 1  # -1 if axis 1 points downward
     least = _OFFSET * structure.length
     if abs(h[0] @ h[1]) < 1e-3:
         wrist = _nearest(r[4], h[4], r[5], h[5])

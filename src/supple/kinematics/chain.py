@@ -218,7 +218,7 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
 
 
 def _ball_slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
-    """Return the slot of one axis of a ball joint; that of the last one has the body's frame."""
+    """Return the slot of one axis of a ball joint; the last slot has the frame of the body."""
     at = np.eye(4)
     if joint.motion == Motion.BALL_AXIS:
         at[:3, :3] = np.roll(np.eye(3), 1, axis=0)  # x, y, z become y, z, x

@@ -74,8 +74,8 @@ __device__ __forceinline__ void from_kernel(const Chain<T>& chain, const L* x, L
 }
 
 // The gradient with respect to a configuration q (nq), from that with respect to velocities (nv). A
-// quaternion of any length r is divided by it, and its rate is ½ a (0, ω) for the unit quaternion a
-// and the angular velocity ω in the axes of the body. (As
+// quaternion of any length r is divided by r; the unit quaternion a has the rate ½ a (0, ω), where
+// ω is the angular velocity in the axes of the body. (As
 // `configuration_gradient` in src/supple/kinematics/configuration.py.)
 template <class L, class T>
 __device__ __forceinline__ void from_velocities(const Chain<T>& chain, const L* q, const L* v_bar,

@@ -38,8 +38,8 @@ def difference(self: Robot, q1: ArrayLike, q0: ArrayLike) -> FloatArray:  # noqa
     """Return the displacements from q0 to q1, (..., nv) [rad or m].
 
     It is the inverse of `integrate`: `robot.integrate(q0, robot.difference(q1, q0))` is q1. For
-    joints with one degree of freedom the result is q1 - q0; full turns of a joint count. Between
-    unit quaternions it is the shortest rotation.
+    joints with one degree of freedom the result is q1 - q0, including full turns. Between unit
+    quaternions it is the shortest rotation.
 
     Args:
         q1: Configurations (..., nq) [rad or m].

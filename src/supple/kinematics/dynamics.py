@@ -191,8 +191,8 @@ def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
 
     Entry (i, j) is the derivative of torque j with respect to a displacement of coordinate i. For a
     point p that joints i and j move, with i nearer to the base, ∂²p/∂q_i∂q_j = w_i × ∂p/∂q_j, and
-    the order of i and j does not matter. For two axes of a ball joint, which both move with the
-    body, it matters, and the formula holds for either order.
+    the entries (i, j) and (j, i) are equal. For two axes of a ball joint, which both move with the
+    body, they differ, and the formula gives each of them.
     """
     each, joints = bodies(robot), robot._tree.joints
     if not each.frames:
@@ -293,8 +293,8 @@ def capture_point(
     """Return the capture point (..., 3) on the ground [m]: a step there brings the robot to rest.
 
     It is the instantaneous capture point of a linear inverted pendulum, c + ċ √(height/gravity),
-    for the center of mass c at a height above the ground. Inside the support polygon, the robot
-    can stop without a step.
+    for the center of mass c at a height above the ground. If the point is inside the support
+    polygon, the robot can stop without a step.
 
     Args:
         q: Configurations (..., n) [rad or m].

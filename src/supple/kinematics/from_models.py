@@ -48,9 +48,10 @@ def from_pinocchio(
     """Return a robot from a `pinocchio.Model`.
 
     Frames of type BODY are links, those of types OP_FRAME and SENSOR are extra frames. A joint
-    without a body at its frame has a link of its own name, and the root is "universe" unless one
-    body is there. The inertia of a joint, in which Pinocchio adds up those of fixed bodies, belongs
-    to its first link. Mimic joints are read as such.
+    without a body at its frame has a link of its own name, and the root is "universe" unless
+    exactly one body is attached to the universe, at its origin. The inertia of a joint, in which
+    Pinocchio adds up those of fixed bodies, belongs to its first link. Mimic joints are read as
+    such.
 
     q may differ from Pinocchio's: angles of continuous and planar joints are one number instead of
     cosine and sine, quaternions are (w, x, y, z) instead of (x, y, z, w), and linear velocities of

@@ -101,7 +101,7 @@ def with_limits(
             if kind == "continuous" and np.isfinite((low, high)).any():
                 kind = "revolute"  # a continuous joint cannot have limits
             joint = replace(joint, kind=kind, lower=low, upper=high, **most)
-        elif joint.mimic is not None:  # the limits of its leader, which were narrowed, are replaced
+        elif joint.mimic is not None:  # drop its limits, which narrowed the leader's old limits
             unlimited: dict[str, Any] = dict.fromkeys(rates, np.inf)
             joint = replace(joint, lower=-np.inf, upper=np.inf, **unlimited)
         joints.append(joint)

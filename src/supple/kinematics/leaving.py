@@ -34,7 +34,7 @@ def _leave() -> None:
 
 
 class _Forks:
-    """Fork handlers, because a child process inherits objects of threads, but not the threads."""
+    """Fork handlers: a child process inherits the objects of other threads, but not the threads."""
 
     def __init__(self) -> None:
         self.others = False

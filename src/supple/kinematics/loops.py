@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
 
 CLOSED = 1e-9  # largest error of a closed configuration [m, rad]
-_TARGET = 1e-13  # error, relative to the size of the robot, below which nothing is gained
+_TARGET = 1e-13  # error at which the iterations end [m, rad]
 _ITERATIONS = 200
 _MAX_STEP = 0.5  # largest displacement of a joint in an iteration [rad or m]
-_ATTEMPTS, _DRAWN = 12, 16  # how often no configuration of a draw may close, and its least size
+# Maximum number of successive draws without a closed configuration, and the least size of a draw.
+_ATTEMPTS, _DRAWN = 12, 16
 _RANK = 1e-10  # singular values below this share of the largest are zero
 _NEUTRAL: WeakKeyDictionary[Robot, Matrix] = WeakKeyDictionary()
 
@@ -146,7 +147,7 @@ def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
     left = np.flatnonzero(~closed)
     attempt = failed = 0
     while len(left) and failed < _ATTEMPTS:
-        # From a seed that follows from those drawn, so that the result is the same in every run.
+        # The seed is computed from `drawn`, so that the same draw always has the same result.
         seed = np.random.default_rng([attempt, *drawn.view(np.uint32).ravel()[:64].tolist()])
         more = robot.without_loops().random(max(_DRAWN, len(left)), seed=seed)
         others, closed = closed_near(robot, more)
@@ -180,7 +181,7 @@ def closed_near(robot: Robot, q: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
         better = size < least[left]
         stalled[left] = np.where(size < 0.9 * least[left], 0, stalled[left] + 1)
         best[left[better]], least[left[better]] = at[left[better]], size[better]
-        # One more iteration after 1e-9 reaches the rounding errors, unless they are reached.
+        # Give up where the error stalls: after 30 iterations or, below 1e-9, after only 2.
         going = (size > _TARGET) & (stalled[left] < np.where(size < CLOSED, 2, 30))
         left, e, J = left[going], e[going], J[going]
         if not len(left):
@@ -193,7 +194,7 @@ def moved_within(robot: Robot, q: Matrix, J: Matrix, e: Matrix) -> Matrix:
     """Return configurations (k, nq) after one step with J step = e, within the joint limits.
 
     Joints that the least-norm step would move beyond a limit go to that limit, and the step of the
-    others is computed again. The step is shortened if it is long.
+    others is computed again. A step that moves a joint by more than `_MAX_STEP` is shortened.
 
     Args:
         robot: The robot.
@@ -278,7 +279,7 @@ def coupling_rows(robot: Robot, q: Matrix) -> tuple[Matrix, Matrix]:
 def _couplings(robot: Robot) -> tuple[NDArray[np.intp], NDArray[np.intp], Matrix]:
     """Return the indices of followers and leaders (c,), and their coefficients (degree + 1, 2, c).
 
-    The second ones are those of the derivatives. The highest powers are first.
+    The second axis has the polynomial, then its derivative. The highest powers are first.
     """
     names = [(each.follower, each.leader) for each in robot.couplings]
     index = np.array([[robot.joint_names.index(name) for name in pair] for pair in names], np.intp)
@@ -295,7 +296,7 @@ def _couplings(robot: Robot) -> tuple[NDArray[np.intp], NDArray[np.intp], Matrix
 def _log_rates(r: Matrix) -> Matrix:
     """Return the matrices (..., 3, 3) from angular velocities to the rates of rotation vectors.
 
-    ṙ = (I - [r]×/2 + c [r]×²) ω,   c = (1 - (θ/2) cot(θ/2))/θ²,   ω in the axes before r
+    ṙ = (I - [r]×/2 + c [r]×²) ω,   c = (1 - (θ/2) cot(θ/2))/θ²,   ω in the unrotated axes
     """
     x, y, z = np.moveaxis(r, -1, 0)
     zero = np.zeros_like(x)

@@ -31,7 +31,7 @@ def plausible_range(robot: Robot) -> tuple[NDArray[np.float64], NDArray[np.float
 def check_plausible(robot: Robot, q: NDArray[Any], name: str) -> None:
     """Raise an error for configurations (..., n) that are probably in degrees.
 
-    Coordinates that are not finite have errors, or statuses, of their own.
+    Coordinates that are not finite are ignored: other checks report them.
     """
     lower, upper = plausible_range(robot)
     q = to_kernel(robot, q)

@@ -17,7 +17,7 @@ from supple.kinematics.rotation import exp, log
 
 State: TypeAlias = Literal["released", "tracking", "lost"]
 
-POINTS = 32  # of a mean over the window of `smoothing`
+POINTS = 32  # number of points of the mean over the window of `smoothing`
 _CENTERS = (np.arange(POINTS) + 0.5) / POINTS
 _WEIGHTS = 2 * np.sin(np.pi * _CENTERS) ** 2 / POINTS  # symmetric, with the sum 1
 
@@ -55,7 +55,8 @@ class PoseFilter:
         axes: "world" if the tool moves along and turns about the same axes of the world as the
             hand; "body" if a motion along or about an axis of the hand becomes one along or about
             the same axis of the tool. If the world of the tracker differs from the robot's, pass
-            `hand.put(t, R @ pose)`, where R (4, 4) is the pose of its world in the robot's.
+            `hand.put(t, R @ pose)`, where R (4, 4) is the pose of the tracker's world in the
+            robot's.
 
     Raises:
         InputError: An argument is not a number in its range, or axes are unknown.
@@ -118,7 +119,7 @@ class PoseFilter:
         return "lost" if self._origin is None else "tracking"
 
     def engage(self, tool: ArrayLike, t: float) -> None:
-        """Let the tool follow the hand from now on, relative to its present pose.
+        """Let the tool follow the hand from time t on, starting at the given pose of the tool.
 
         Args:
             tool: Pose of the tool (4, 4), or the last target.
@@ -155,7 +156,7 @@ class PoseFilter:
             self._stray = (t, here)
             return False
         if self._origin is None:  # the hand is found: the tool moves on from where it rests
-            # Rounding errors of a sample would otherwise triple each time ("body").
+            # With axes="body", rounding errors of this rotation would otherwise triple each time.
             self._rest, self._origin = _as_pose(self._path[-1][1]), here
         self._hand, self._stray = (t, here), None
         self._append(t, self._moved(here))
@@ -234,9 +235,10 @@ class PoseFilter:
     def _is_stray(self, t: float, pose: Matrix) -> bool:
         """Return whether a sample is a glitch rather than a motion of the hand.
 
-        With time the bounds allow any distance, so a tracker that jumps and stays would be taken
-        for a hand that moves. A sample therefore counts as a motion of the hand only if that needs
-        at most twice the share of the bounds that the motion from the last glitch needs.
+        The more time has passed, the farther the bounds allow the hand to move, so a tracker that
+        jumps and stays there would in the end be taken for a hand that moves. After a glitch, a
+        sample therefore counts as a motion of the hand only if the fraction of the bounds that this
+        needs is at most twice the fraction that a motion from the glitch needs.
         """
         assert self._hand is not None
         share = self._share(self._hand, t, pose)
@@ -245,7 +247,7 @@ class PoseFilter:
         return share > 2 * self._share(self._stray, t, pose)
 
     def _share(self, last: tuple[float, Matrix], t: float, pose: Matrix) -> float:
-        """Return the share of the bounds that a hand needs from one sample to another."""
+        """Return the speed between two samples as a fraction of the bounds on the hand's speed."""
         far, turn = _distance(last[1], pose)
         return max(far / self.max_speed, turn / self.max_turn) / (t - last[0])
 

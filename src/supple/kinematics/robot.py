@@ -166,7 +166,7 @@ class Robot:
         base: ArrayLike | None = None,
         full: FullConfiguration | None = None,
     ) -> Robot:
-        """Return a robot with another description and the same record of frozen joints."""
+        """Return a robot with another description; by default, base and frozen joints stay."""
         return _rebuilt(description, self.base if base is None else base, full or self._full)
 
     # ---- text ----------------------------------------------------------------------------------

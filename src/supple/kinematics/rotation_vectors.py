@@ -15,7 +15,7 @@ from supple.kinematics.chain import Matrix
 from supple.kinematics.rotation import cross_matrix
 
 _SERIES = 1.0  # angle below which a and b are series in θ² [rad]
-_TERMS = 12  # enough for rounding errors
+_TERMS = 12  # number of terms; those left out are below rounding errors
 _A = np.array([(-1) ** k / math.factorial(2 * k + 2) for k in range(_TERMS)])
 _B = np.array([(-1) ** k / math.factorial(2 * k + 3) for k in range(_TERMS)])
 
@@ -70,7 +70,7 @@ def body_velocity(r: Matrix, r1: Matrix, r2: Matrix, r3: Matrix) -> tuple[Matrix
 
 
 def _factors(r: Matrix) -> tuple[Matrix, Matrix]:
-    """Return a, (da/dθ)/θ and the same again (3, ...), and these of b."""
+    """Return a, a1 = (da/dθ)/θ and a2 = (da1/dθ)/θ as one array (3, ...), and the same for b."""
     angle = np.linalg.norm(r, axis=-1)
     square = angle**2
     near = [_series(coefficients, np.minimum(square, _SERIES**2)) for coefficients in (_A, _B)]

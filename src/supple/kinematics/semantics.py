@@ -30,7 +30,7 @@ def _group(robot: Robot, name: object) -> Group:
 def with_group(self: Robot, name: str, *, at: ArrayLike | None = None) -> Robot:
     """Return the robot with the joints and end effectors of a group; other joints are frozen.
 
-    A base that moves is added if the group contains a virtual joint that does. `full_q` and
+    A moving base is added if the group contains a virtual joint that moves. `full_q` and
     `reduced_q` of the result convert between its configurations and those of this robot.
 
     Args:

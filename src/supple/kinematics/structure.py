@@ -22,7 +22,7 @@ DISTANCE_TOLERANCE = 1e-3
 # Largest angle at which axes count as parallel [rad]. Files round π/2 to 1.57 and π to 3.14.
 ANGLE_TOLERANCE = 2e-3
 # Smallest sine of the angle between neighboring axes of a wrist that counts as spherical although
-# its axes are misaligned: the effect of a misalignment on the joint angles grows with its inverse.
+# its axes are misaligned: the smaller this sine, the more a misalignment changes the joint angles.
 MIN_SINE = 0.2
 EXACT = 1e-9  # largest relative distance, and angle [rad], that is a rounding error
 
@@ -72,7 +72,7 @@ class Structure:
 
     @property
     def exact(self) -> bool:
-        """Whether the axes in the file have these relations exactly, up to rounding."""
+        """Whether the axes in the file have the `relations` exactly, up to rounding."""
         return self.misalignment <= EXACT * self.length and self.tilt <= EXACT
 
     def __str__(self) -> str:
@@ -109,8 +109,8 @@ def structure_of(robot: Robot, frame: str) -> Structure:
 def frozen_structure(robot: Robot, frame: str, name: str, value: float) -> tuple[Structure, Matrix]:
     """Return the structure of an arm with a joint fixed at a value, and the pose of the frame.
 
-    The pose (4, 4) is that at q = 0 of the other joints. The result is that of the robot that
-    `Robot.freeze` returns, which is slower. No other joint may mimic this one.
+    The pose (4, 4) is that at q = 0 of the other joints. The results are the same as for the robot
+    that `Robot.freeze` returns, but computed faster. No other joint may mimic this one.
     """
     chain = _moving_joints(robot._tree.joints, robot._tree.frames[frame])
     tip = robot._tree.frames[frame].placement

@@ -29,13 +29,13 @@ def to_mujoco(self: Robot) -> Any:
     """Return the robot as an `MjModel` of MuJoCo, without shapes.
 
     `Robot.from_mujoco` returns the same robot again. Links are bodies and extra frames are sites; a
-    link "world" that is not the root gets underscores, because MuJoCo has such a body itself.
+    link "world" that is not the root gets underscores, because "world" is a body of every model.
     Joints of one degree of freedom and ball joints keep their name. A floating joint is a free
     joint if its origin is that of the world, otherwise slides "<name>/x" to "<name>/z" and a ball
-    joint; a planar joint is two slides and a hinge, called as its degrees of freedom; a screw joint
-    is a hinge and a slide "<name>/slide" that follows it. qpos is q if no joint follows another
-    one: followers are joints of the model, coupled by equality constraints. Loops are constraints
-    of sites.
+    joint; a planar joint is two slides and a hinge with the names of its degrees of freedom; a
+    screw joint is a hinge and a slide "<name>/slide" that follows it. qpos is q if no joint follows
+    another one: followers are joints of the model, coupled by equality constraints. Loops are
+    equality constraints between sites.
 
     The format has no limits on speed, acceleration or jerk. MuJoCo demands masses and moments above
     1e-15 and moments that satisfy the triangle inequality: links without a mass get 2e-15, and if
@@ -102,7 +102,7 @@ def _mjcf(described: Description, balance: bool) -> str:
     sites = {frame.name for frame in described.frames}
     for loop in described.loops:
         ends = {f"site{k}": name for k, name in enumerate((loop.frame_a, loop.frame_b), start=1)}
-        for name in {*ends.values()} - sites:  # a link: a site of the same name is at its frame
+        for name in {*ends.values()} - sites:  # a link gets a site of its name at its frame
             SubElement(links[name], "site", name=name)
             sites.add(name)
         kind = "connect" if loop.kind == "point" else "weld"
@@ -119,7 +119,7 @@ def _body(parent: Element, name: str, T: Matrix) -> Element:
 
 
 def _add_inertia(body: Element, inertia: Inertia | None, *, moves: bool) -> None:
-    """Add the inertia of a body; a body that moves has a least one."""
+    """Add the inertia of a body, at least `_LEAST`; a body that moves always gets one."""
     if body.tag == "worldbody":
         return
     mass, center, matrix = 0.0, np.zeros(3), np.zeros((3, 3))
@@ -143,7 +143,7 @@ def _add_body(parent: Element, joint: Joint, name: str, in_world: bool) -> Eleme
     """Add the body of a joint's child, with the joints of MuJoCo that move it; return it."""
     placement = joint.child_placement
     if joint.kind in ("ball", "floating") and not (placement == np.eye(4)).all():
-        # A quaternion is in the axes of its body.
+        # The joint gets a body without placement: a quaternion in qpos is in the axes of the body.
         middle = _body(parent, f"{name}/{joint.name}", joint.origin)
         _add_joints(middle, joint, np.eye(4), in_world)
         _add_inertia(middle, None, moves=True)
@@ -174,7 +174,7 @@ def _add_joints(body: Element, joint: Joint, placement: Matrix, in_world: bool) 
 
 
 def _parts(joint: Joint) -> Iterator[tuple[str, str, Matrix]]:
-    """Yield name, type and axis, in the joint's frame, of the joints of MuJoCo that make one."""
+    """Yield name, type and axis, in the joint's frame, of the MuJoCo joints that form a joint."""
     if joint.kind == "planar":
         x, y, z = z_onto(joint.axis).T
         yield from zip(joint.velocity_names, ("slide", "slide", "hinge"), (x, y, z), strict=True)

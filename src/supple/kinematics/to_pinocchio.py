@@ -22,11 +22,11 @@ def to_pinocchio(self: Robot) -> Any:
     """Return the robot as a `pinocchio.Model`, without shapes.
 
     `Robot.from_pinocchio` returns a robot with the same joints, frames, limits on position and
-    speed, and masses; those of links that fixed joints connect are then in one sum. Links are
-    frames of type BODY, extra frames of type OP_FRAME. Joints that follow others are mimic joints
-    of Pinocchio; a screw joint that does is two of them. Loops and couplings are left out with a
-    `UserWarning`. `Robot.from_pinocchio` says how q differs
-    from Pinocchio's.
+    speed, and masses, except that the masses of links that fixed joints connect are added up. Links
+    are frames of type BODY, extra frames of type OP_FRAME. Joints that follow others are mimic
+    joints of Pinocchio; a screw joint that follows another one becomes two mimic joints. Loops and
+    couplings are left out with a `UserWarning`. The documentation of `Robot.from_pinocchio` says
+    how q differs from Pinocchio's.
 
     Raises:
         DescriptionError: The mass of a link is invalid.
@@ -60,7 +60,7 @@ def to_pinocchio(self: Robot) -> Any:
             add(joint.child, above, placement @ behind, int(index))
             continue
         made = _joint_model(model, joint, joint.name in followed, pin)
-        if made.shortname() in ("JointModelPlanar", "JointModelRUBZ"):  # they turn about z
+        if made.shortname() in ("JointModelPlanar", "JointModelRUBZ"):  # these models turn about z
             turned = np.eye(4)
             turned[:3, :3] = z_onto(joint.axis)
             placement, behind = placement @ turned, turned.T @ behind
@@ -82,9 +82,9 @@ def to_pinocchio(self: Robot) -> Any:
 
 
 def _without_screw(joint: Joint) -> Iterator[Joint]:
-    """Yield a joint; a screw joint that follows another one as a slide and a rotation.
+    """Yield a joint, or a slide and a rotation for a screw joint that follows another joint.
 
-    Pinocchio crashes on screws that follow.
+    Pinocchio crashes on screw joints that follow others.
     """
     if joint.kind != "screw" or joint.mimic is None:
         yield joint
@@ -101,7 +101,7 @@ def _without_screw(joint: Joint) -> Iterator[Joint]:
 
 
 def _leaders_first(joints: Sequence[Joint]) -> Iterator[Joint]:
-    """Yield joints after those that carry them and those that they follow, else in their order."""
+    """Yield joints after those that carry them or that they follow, otherwise in their order."""
     links, names = {joints[0].parent}, set[str]()
     todo = list(joints)
     while todo:
@@ -124,7 +124,7 @@ def _leaders_first(joints: Sequence[Joint]) -> Iterator[Joint]:
 def _joint_model(model: Any, joint: Joint, followed: bool, pin: Any) -> Any:
     """Return the joint model of one joint; a follower has the indices of its leader.
 
-    Angles that others follow are one number, not cosine and sine.
+    The angle of a joint that others follow is one number, not a cosine and a sine.
     """
     axis = np.array(joint.axis)
     several = {

@@ -81,7 +81,7 @@ def slides(joint: Joint, name: str) -> bool:
 
 
 def _parts(joint: Joint, first: int) -> Sequence[MovingJoint]:
-    """Return the moving joints in a row of which a joint consists, all at its origin.
+    """Return the moving joints, connected in series at one origin, of which a joint consists.
 
     `first` is the index of its first velocity. Parents and placements are not set.
     """

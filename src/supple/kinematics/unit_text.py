@@ -8,7 +8,7 @@ from supple.kinematics.robot import Robot
 def error_text(position: float, rotation: float, form: str = ".1f") -> str:
     """Return errors as text: "12.3 mm and 4.5 mrad"; above 1 m or 1 rad: "1.5 m and 3.1 rad".
 
-    An error of exactly zero, such as that of rows that no task has, is left out.
+    An error of exactly zero is left out, for example the rotation error if no task has a rotation.
 
     Args:
         position: Position error [m].

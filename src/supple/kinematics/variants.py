@@ -129,7 +129,8 @@ def with_tool(
     Args:
         placement: Pose (4, 4) of the tool in the frame `parent` [m].
         parent: Frame that the tool is mounted on; the end effector by default, if the robot
-            has only one. If it has several, the tool replaces those on the parent's rigid body.
+            has only one. If it has several, the tool replaces `parent` if that is one of them, else
+            those on the parent's rigid body.
         name: Name of the new frame.
     """
     if parent is None:
@@ -222,7 +223,7 @@ def with_loop(self: Robot, frame_a: str, frame_b: str, kind: LoopKind = "point")
     Args:
         frame_a, frame_b: Names of the frames.
         kind: "point" if only the origins of the frames coincide, as in a ball joint; "weld" if
-            their axes do as well. A planar mechanism needs no more than points.
+            their axes do as well. "point" is sufficient for a planar mechanism.
 
     Raises:
         UnknownNameError: The robot has no such frame.

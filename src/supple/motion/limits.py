@@ -138,9 +138,9 @@ class Limits(ReadOnlyArrays):
             max_norm: Bound on the norm of all speeds [rad/s and m/s mixed].
             speed_factor: Fraction of the speed limits, above 0 and at most 1: 0.5 for half speed.
             acceleration_time: Time in which a joint without an acceleration limit reaches its speed
-                limit [s]: its limit is max_speed divided by this time. Unknown speeds, and those
-                above one turn or twice the range of a prismatic joint per second, count as these
-                (docs/servo.md). By default such a joint has no acceleration limit.
+                limit [s]: its limit is max_speed divided by this time. A max_speed that is unknown,
+                or above one turn per second (for a prismatic joint, twice its range per second),
+                is replaced by this speed (docs/servo.md). None for no acceleration limit.
             mode: As in `Limits`.
             slow_condition: Condition number of J from which mode "halt" slows down.
             halt_condition: Condition number of J at which mode "halt" halts.

@@ -121,7 +121,7 @@ class Linearization(ReadOnlyArrays):
         )
 
     def with_e(self, e: ArrayLike) -> Linearization:
-        """Return the same task with another e (..., m); what is known of J is kept."""
+        """Return the same task with another e (..., m); a decomposition of J is kept."""
         given = _numbers(e, "e")
         if given.shape != self.e.shape:
             raise InputError(f"e must have shape {self.e.shape}; given: {given.shape}")

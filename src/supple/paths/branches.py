@@ -23,7 +23,7 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.layers import Layers
 from supple.paths.problem import EDGE, JUMP, PathProblem
 
-# Joint displacement below which a solution continues at the same index [rad].
+# Joint displacement below which the solution of the same index is the continuation [rad].
 _SAME_BRANCH_WITHIN = 0.05
 _TURNS = 3  # number of full turns of a joint that are tried in each direction
 _SMALL_STEPS = 32  # number of small steps between two targets where branches are not connected
@@ -206,7 +206,7 @@ class Branches(Layers):
 def _solutions(path: PathProblem, x: Array, slide: bool = False) -> Array:
     """Return all solutions (N, k, n), padded with NaN, at places x before the first without any.
 
-    With `slide`, x are the targets; those just out of reach have the nearest configurations.
+    With `slide`, x are the targets; targets just out of reach get the nearest configurations.
     """
     found = path.arm.solve(path.problem, path.targets(x), None, path.spec)  # type: ignore[union-attr]
     q, sampled, count = found[0], found[3], found[4]
@@ -223,7 +223,7 @@ def _solutions(path: PathProblem, x: Array, slide: bool = False) -> Array:
 
 
 def _with_slid(path: PathProblem, q: Array, count: Indices) -> tuple[Array, Indices]:
-    """Add configurations at targets without solutions that are within the errors of the path.
+    """Add configurations with the allowed errors of the path at targets without solutions.
 
     Damped least squares slides there from the target before, along joint limits and folds.
 
@@ -249,7 +249,7 @@ def _with_slid(path: PathProblem, q: Array, count: Indices) -> tuple[Array, Indi
 
 
 def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array:
-    """Return solutions (N, k, n) with those of a singular place i that continue its neighbors'.
+    """Return solutions (N, k, n), plus those at a singular place i that continue its neighbors.
 
     The samples of its continuum are off the branches that pass through it. Where a solution can be
     continued from both sides, the mean is taken, since each has drifted a little in the continuum.
@@ -291,7 +291,7 @@ def _following(
         x: Places (N,).
         layers: All solutions at these places (N, k, n).
         sides: Signs of det J (N, k), which steps must keep: next to a fold, the solutions on its
-            two sides are near each other. None if only those of long steps are compared.
+            two sides are near each other. None to compare the signs on long steps only.
         across: Whether long steps may change the sign, if `sides` is None.
     """
     k = layers.shape[1]

@@ -1,4 +1,4 @@
-"""A motion along a path that is dense in time at both ends, where it starts and stops.
+"""A motion along a path, with a parameter u that resolves its start and its stop finely.
 
 The path q(s) is traversed by s = σ(u), where σ' vanishes at both ends like u (acceleration limits)
 or u² (jerk limits). A motion from rest to rest then has a finite, nonzero u̇ everywhere, and its

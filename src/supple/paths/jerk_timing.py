@@ -1,11 +1,11 @@
 """Time-optimal motion along a path under limits of jerk, speed and acceleration.
 
 b(u) = u̇² is a quadratic spline (`graded_law.py`), so that jerk is finite and jumps between cells.
-Between the ends of a phase of constant jerk b changes much in little of u, at places that are not
-known in advance. The weight of the barrier therefore decreases round by round, each from the result
-of the previous one, and between rounds cells are divided where a limit is exceeded between the
-points at which the optimization keeps it, and where no limit is reached: an optimal motion always
-is at a limit.
+A phase of constant jerk may be so short in u that b changes much within it, and its place is not
+known in advance. The weight of the barrier therefore decreases from round to round. Each round
+starts from the result of the previous one. Between rounds, cells are divided where a limit is
+exceeded between the points at which the optimization keeps it, and where no limit is reached: an
+optimal motion always is at a limit.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _SLOPES = (10.0, 30.0, 100.0, 300.0, 1000.0)  # largest slopes of log b(u) in initial guesses
 _TURN = 0.5  # largest change of log b in a cell where the path turns sharply
 _GAP = 1e-4  # relative accuracy of the duration
-_RESTART = 3e-4  # least accuracy with which a round begins
+_RESTART = 3e-4  # finest accuracy with which a round begins
 _ROUNDS = 10  # maximum number of rounds
-_DIVISIONS = 4  # rounds after which cells are divided; then only for ten times the gain
-_EXCEEDED = 1.0005  # value of an excess that ends the rounds
+_DIVISIONS = 4  # rounds that divide cells at exceeded limits; later _GAIN is ten times larger
+_EXCEEDED = 1.0005  # excess up to which the rounds may end
 _COARSE = 1.01  # value of an excess above which a cell is divided
 _GAIN = 1e-3  # fraction of the duration that a round must gain before more cells are divided
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
@@ -135,7 +135,7 @@ class _Rows(NamedTuple):
         return made
 
     def need(self) -> Array:
-        """Return the least 1/b (M,) in each cell without a change of b."""
+        """Return the least 1/b (M,) in each cell that keeps the limits if b is constant."""
         curved = np.abs(self.acceleration[..., 1]).max(axis=2, initial=0)
         bent = np.cbrt(np.abs(self.jerk[..., 2]).max(axis=2, initial=0)) ** 2
         return np.asarray(np.maximum(self.speed, np.maximum(curved, bent)).max(axis=1))
@@ -203,7 +203,7 @@ def _cells(
 
 
 def _shifted(squared: Array, x: Array) -> Array:
-    """Return the coefficients of b in powers of the distance from points at distance x."""
+    """Return the coefficients of b about points at distance x from the starts of the cells."""
     b, b1, _ = values(squared, x)
     return np.stack([b, b1, squared[:, 2]], -1)
 
@@ -218,7 +218,7 @@ def _squared_speed(
     Args:
         rows: The limits.
         u: Ends of the cells (M + 1,).
-        turns: Those of them at which the path turns back.
+        turns: Those ends of cells at which the path turns back.
         starts: Positive coefficients to start from (k, M + number of turns).
         tight: Factors (3, M) by which squared speed, acceleration and jerk^(2/3) are reduced.
         begin: Relative accuracy of the duration after the first round of the optimization.

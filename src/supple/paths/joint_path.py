@@ -100,7 +100,7 @@ class JointPath(ReadOnlyArrays):
     def extremes(self) -> tuple[Array, Array]:
         """The smallest and the largest value of each joint (n,) anywhere on the path [rad or m].
 
-        Those of ball joints are of rotation vectors from one configuration to the next.
+        For ball joints, the values are those of rotation vectors in the pieces of the spline.
         """
         if len(self) == 1:
             only = to_kernel(self.robot, self.q[0])
@@ -121,7 +121,7 @@ class JointPath(ReadOnlyArrays):
             raise InputError(f"s must be from {self.s[0]:g} to {self.s[-1]:g}; given: {given}")
         if len(self) == 1:
             return np.broadcast_to(self.q[0], (*where.shape, self.robot.nq)).copy()
-        inside = clipped(self.robot, self.spline(where.ravel()))  # of rounding errors
+        inside = clipped(self.robot, self.spline(where.ravel()))  # removes rounding errors
         return np.asarray(inside).reshape(*where.shape, self.robot.nq)
 
     def check_inside(self, limits: Limits) -> None:
@@ -148,10 +148,9 @@ class JointPath(ReadOnlyArrays):
         """Return the fastest motion along the path, from rest to rest, inside the limits.
 
         Position, speed, acceleration and jerk of every joint stay inside their limits at all times.
-        With
-        `tool_speed` the tool moves at this speed wherever the limits allow it. Without jerk limits
-        the motion is time-optimal up to the grid of the path; with jerk limits it is a local
-        optimum, and on a straight line the global one (docs/paths.md).
+        With `tool_speed` the tool moves at this speed wherever the limits allow it. Without jerk
+        limits the motion is time-optimal up to the grid of the path; with jerk limits it is a
+        local optimum, and on a straight line the global one (docs/paths.md).
 
         Args:
             limits: Limits of the joints; by default the robot's own, with acceleration limits

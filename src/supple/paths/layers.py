@@ -17,7 +17,7 @@ from supple.paths.problem import PathProblem, Track
 
 SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 FEW = 16  # number of first tracks; also of seeds that decide whether a target is in reach
-AT_ONCE = 8  # number of targets that are solved at once to find the first one out of reach
+AT_ONCE = 8  # number of targets in each batch of the search for the first one out of reach
 _SAME = 1e-4  # distance, in units of the joints, of configurations that count as equal
 
 
@@ -42,7 +42,7 @@ class Layers(ABC):
     ) -> None:
         self.path, self.start, self.layers, self.graph = path, start, layers, graph
         self.count = int(layers[-1]) + 1 if len(layers) else 0
-        self.passed: set[int] = set()  # targets in reach before which a route left the path
+        self.passed: set[int] = set()  # targets whose reach `ending` has tested
 
     @property
     def graph(self) -> PathGraph:
@@ -109,7 +109,7 @@ class Layers(ABC):
         return None if self.first_out_of_reach(np.array([at]), q)[0] else at - 1
 
     def in_reach(self, reached: int, q: Array) -> Indices:
-        """Return the layers before the first target out of reach; the target before it is the last.
+        """Return the layers before the first target out of reach; the last is the target before it.
 
         Args:
             reached: Index of a layer that a route reaches.
@@ -157,14 +157,14 @@ class Layers(ABC):
 
         Errors may become larger (`loosened`).
         """
-        closest = self.path.closest(at)  # fewer seeds suffice if it is within the tolerances
+        closest = self.path.closest(at)  # takes fewer seeds, which suffice if it succeeds
         if self.loosened(at):
             closest = self.path.closest(at)
         known = closest.success[0] and self.path.obstacles is None
         return closest.q if known else self.path.searched(at, 1, seeds)
 
     def loosened(self, at: int) -> bool:
-        """Allow larger errors of solutions if only then a target has any; return whether it has.
+        """Allow larger errors if a target has solutions only with them; return whether that is so.
 
         The configurations that are known remain solutions.
         """

@@ -1,8 +1,8 @@
-"""Time-optimal motion along a straight line, there and back, in closed form.
+"""Time-optimal motion along a straight line, which may turn back, in closed form.
 
 Between two points where the motion turns back it gains speed, moves at a constant speed and slows
-down. At a turning point the speed is zero but the acceleration is not: it is the only unknown, and
-minimizes the duration.
+down. At a turning point the speed is zero but the acceleration is not: the accelerations at turning
+points are the only unknowns, and are chosen to minimize the duration.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -28,8 +28,8 @@ _TRIALS = 33  # number of accelerations that are compared at a turning point
 _LEVELS = 4  # number of comparisons, each in a sixteenth of the interval of the previous one
 _SWEEPS = 10  # largest number of rounds over all turning points
 _GAIN = 1e-5  # fraction of the duration that a round must gain
-_COARSE = 22  # bisections of a peak speed that is only compared
-_EXACT = 52  # bisections of a peak speed
+_COARSE = 22  # bisections for a peak speed that only serves to compare accelerations
+_EXACT = 52  # bisections for a peak speed of the result
 _SUDDEN = 1e-8  # duration of a jump of speed or acceleration, relative to that of the next phase
 
 
@@ -101,7 +101,7 @@ class _Limits(NamedTuple):
 
     @staticmethod
     def of(speed: float, acceleration: float, jerk: float, distances: Array) -> _Limits:
-        """Return limits that are finite because no motion over these distances is faster."""
+        """Return finite limits: none exceeds what a motion over these distances can reach."""
         speed = min(speed, float(np.cbrt(distances.max() ** 2 * jerk)))
         return _Limits(speed, min(acceleration, float(np.sqrt(2 * jerk * speed))), jerk)
 
@@ -126,8 +126,8 @@ class _Limits(NamedTuple):
     ) -> tuple[Array, Array]:
         """Return durations and peak speeds of motions between two turning points.
 
-        `start` and `end` are the accelerations there, away from both. The duration is infinite if
-        the distance is too short for them.
+        `start` and `end` are the magnitudes of the accelerations there, which point into the leg.
+        The duration is infinite if the distance is too short for them.
         """
         least = np.maximum(start, end) ** 2 / (2 * self.jerk)
         low, high = (
@@ -208,8 +208,8 @@ def _after(state: Array, t: Array | float) -> Array:
 def _line(spline: Spline) -> tuple[Array, Array] | None:
     """Return the direction of a line (n,), and the positions of its ends and turning points.
 
-    The positions are relative to the first end, in units of the direction. None if the path is not
-    a straight line, there and back.
+    The positions are relative to the first end, in units of the direction. The result is None if
+    the path does not stay on a straight line.
     """
     if spline.anchors is not None:
         return _rotation(spline)

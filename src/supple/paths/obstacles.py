@@ -33,7 +33,7 @@ from supple.paths.spline import Spline
 _BETWEEN = np.arange(1, 8) / 8  # places on a step of a route at which its collisions are tested
 SAMPLES = 1000  # default number of configurations of a search for a motion around obstacles
 _REACH = 0.8  # largest displacement of such a search, as a norm [rad or m]
-_BESIDE = 1.0  # how far beyond both ends such a search moves slides without limits [m]
+_BESIDE = 1.0  # how far such a search moves slides without limits beyond start and end [m]
 _SHORTCUTS = 60  # number of times that a motion around obstacles is shortened
 _SEED = 0
 _EQUAL_WITHIN = 1e-9  # joint displacement up to which configurations count as equal [rad or m]
@@ -87,8 +87,8 @@ class Obstacles:
     def colliding_steps(self, graph: PathGraph, parts: list[Part]) -> list[tuple[int, int, int]]:
         """Return the steps (layer, column, next column) of a route that collide on the way.
 
-        Few places are tested, on straight lines between configurations. This saves time: the joint
-        path that is made from the route is certified.
+        Few places are tested, on straight lines between configurations. The test only serves to
+        discard routes early: the joint path that is made from a route is certified afterwards.
         """
         robot, found = self.check.model.robot, []
         for layers, columns in parts:
@@ -126,9 +126,9 @@ class Obstacles:
     def around(self, start: Array, end: Array) -> tuple[Array, str]:
         """Return configurations (K, n) through which straight motions lead from start to end.
 
-        There are none if the straight motion keeps the clearance, or if no motion around obstacles
-        is found: two trees of random configurations grow toward each other (RRT-Connect). The
-        second result then says what was searched.
+        There are none if the straight motion keeps the clearance, if start or end does not, or if
+        no motion is found by the search, in which two trees of random configurations grow toward
+        each other (RRT-Connect). The second result says what was searched if the search failed.
 
         References:
             Kuffner & LaValle 2000.

@@ -109,7 +109,7 @@ def path_motion(
         made.append(law.at(np.linspace(0, law.duration, steps + 1)[1:])[0])
     every = np.concatenate(made)
     s = np.clip(every[:, -1], t[0], t[-1])
-    inside = clipped(robot, every[:, :-1], limits.lower, limits.upper)  # of rounding errors
+    inside = clipped(robot, every[:, :-1], limits.lower, limits.upper)  # no rounding errors
     times = t[0] + dt * np.arange(len(every))
     return PathMotion(times, inside, s, _at(layout, commands, s), status)
 
@@ -203,10 +203,10 @@ def _splines(robot: Robot, t: Array, q: Array, limits: Limits) -> list[Spline]:
 def _joints(
     layout: CompiledTasks, limits: Limits, margin: Array, begin: Array, targets: Array
 ) -> tuple[Array, int]:
-    """Return q (K, nq) at the targets before the first one that is out of reach, and its status.
+    """Return q (K, nq) at the targets before the first one out of reach, and the status there.
 
-    The joints keep distances `margin` (n,) from their position limits, those that begin closer to
-    a limit (`begin`, (nq,)) after a few targets.
+    The joints keep distances `margin` (n,) from their position limits. A joint that begins closer
+    to a limit (`begin`, (nq,)) has the full distance only after a few targets.
     """
     q = np.empty((len(targets), layout.robot.nq))
     here, first = begin, to_kernel(layout.robot, begin)

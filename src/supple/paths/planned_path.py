@@ -175,7 +175,7 @@ def _line(robot: Robot, ends: Array, bounds: Bounds, dt: float) -> Array:
     law = time_law(Spline.through(np.array([0.0, 1.0]), ends, robot), bounds._replace(tool=None))
     both = to_kernel(robot, ends)
     made = clipped(robot, sampled(law, dt), both.min(axis=0), both.max(axis=0))
-    return np.asarray(made)  # without rounding errors
+    return np.asarray(made)  # clipping removes rounding errors
 
 
 def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:
@@ -190,5 +190,5 @@ def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:
         if len(own):
             part = path.spline.between(path.s[own[0]], path.s[own[-1] + 1])
             q = sampled(time_law(part, bounds), dt)
-            made.append(np.asarray(clipped(robot, q)))  # of rounding errors
+            made.append(np.asarray(clipped(robot, q)))  # removes rounding errors
     return made

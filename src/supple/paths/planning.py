@@ -106,7 +106,7 @@ def plan_path(
             the whole motion.
         clearance: Distance that all pairs must keep [m].
         samples: Number of random configurations of each search for a reconfiguration around
-            obstacles. 1000 of them take about a second if there is none.
+            obstacles. 1000 of them take about a second if no motion is found.
 
     Raises:
         InputError: The path is malformed, or q0 does not reach its first target.

@@ -161,7 +161,7 @@ class PathProblem:
 
     @cached_property
     def scale(self) -> float:
-        """The size of J: the weight of rotations or, without them, of the lever arms [m]."""
+        """The size of J: the weight of rotations or, without these, weight times lever arm [m]."""
         kinds, weights = np.concatenate(self.rotating), np.abs(self.problem.layout.weights)
         if kinds.any():
             return float(weights[kinds].max())
@@ -217,7 +217,7 @@ class PathProblem:
         return self.wrapped(difference(self.robot, q1, q0))
 
     def turned(self, q: Array, start: Array, near: Array) -> Array:
-        """Return q (..., n), turned by the full turns that bring a start nearest to a place."""
+        """Return q (..., n), turned by the full turns that bring `start` nearest to `near`."""
         far = difference(self.robot, near, start)
         moved = integrate(self.robot, q, far)
         return np.asarray(integrate(self.robot, moved, -self.wrapped(far)))
@@ -277,7 +277,7 @@ class PathProblem:
         best = order[first[good]]
         made[good] = own[best]
         good[good] = np.isfinite(far[best])
-        singular = np.unique(of[sampled])  # the nearest one is between samples of the continuum
+        singular = np.unique(of[sampled])  # the nearest solution may be between samples
         if len(singular):
             then, there = self.near(x[singular], q[singular])
             there &= largest_move(self.robot, then, q[singular]) < np.where(
@@ -337,8 +337,9 @@ class PathProblem:
         return None if self.outside(q0) else inside
 
     def course(self, x: Array, divisions: int) -> Array:
-        """Return the targets (R, S, k) of steps between places (R, L) that are halved `divisions`
-        times: those of all parts, and halfway along the smallest.
+        """Return the targets (R, S, k) of steps between places (R, L), halved `divisions` times.
+
+        They are the targets at both ends and in the middle of each of the smallest parts.
         """
         parts = 2 << divisions
         inner = x[:, :-1, None] + np.diff(x)[..., None] * (np.arange(parts) / parts)
@@ -373,7 +374,7 @@ class PathProblem:
         return then, np.isfinite(then[:, 0])
 
     def loosened(self, at: int) -> PathProblem | None:
-        """Return the problem with larger errors of solutions, if only then a target has any."""
+        """Return the problem with larger allowed errors, if a target is solved only with these."""
         if self.fractions == self.loosest:
             return None
         found = self.closest(at)

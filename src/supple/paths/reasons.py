@@ -24,7 +24,7 @@ def out_of_reach(path: PathProblem, at: int) -> str | None:
         return None
     missed = f"{found.position_error[0] * 1e3:.3g} mm and {found.rotation_error[0] * 1e3:.3g} mrad"
     said = f"the target is out of reach by {missed}"
-    known = isinstance(path.arm, ClosedFormArm | AnyArm)  # all solutions: there are none
+    known = isinstance(path.arm, ClosedFormArm | AnyArm)  # these arms compute all solutions
     if not known and found.status[0] != SolveStatus.UNREACHABLE:
         said = f"no solution of the target was found; the closest misses it by {missed}"
     held = _room(path, found.q[0]) < _HELD
@@ -34,7 +34,7 @@ def out_of_reach(path: PathProblem, at: int) -> str | None:
 def blocked(path: PathProblem, at: int, q: Array | None = None) -> str | None:
     """Return, in words, that no solution found of a target keeps the clearance.
 
-    The result is None if the pairs are not known.
+    The result is None if no pair is known to be too close.
 
     Args:
         path: The path.

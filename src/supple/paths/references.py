@@ -171,8 +171,8 @@ def _all_at_once(
 ) -> Array | None:
     """Return the rows (count, k) of float64 arrays of equal shape, converted in one call.
 
-    None for other values, and for invalid ones: each of them is then converted by itself, which
-    names the one that is wrong.
+    The result is None for other values, and if one is invalid: `_sampled` then converts them one by
+    one, so that the error names the invalid one.
     """
     several = not single and len(tasks) > 1
     if not single and not all(

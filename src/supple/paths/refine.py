@@ -24,7 +24,7 @@ from supple.paths.spline import Spline
 
 _HALVINGS = 12  # maximum number of times that an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
-_RECHECKED_INTERVALS = 4  # intervals on either side of an added sample that are checked at once
+_RECHECKED_INTERVALS = 4  # intervals on either side of an added sample that are checked again first
 _MARGIN = 16  # samples beyond those intervals that the spline of such a check goes through
 _PARTS = 2, 4  # numbers of parts of an interval that is divided, and of one of its parts
 _MOST = 20  # largest number of samples, for each target
@@ -33,7 +33,7 @@ _TOLERANCE_FRACTION = 0.5
 
 
 class Refined(NamedTuple):
-    """A smooth joint path, its largest deviations (2,) [m, rad], and whether its track is whole."""
+    """A smooth joint path, its largest deviations (2,) [m, rad], and whether it spans its track."""
 
     joints: JointPath
     deviation: Array
@@ -43,8 +43,8 @@ class Refined(NamedTuple):
 def refined(path: PathProblem, track: Track) -> Refined:
     """Return a track with all targets and more samples, so that the tool stays on the path.
 
-    A track that jumps ends at the target before the jump, and one that leaves the joint limits ends
-    inside.
+    The result ends at the target before a jump of the track, and before the first configuration
+    that is outside the joint limits.
     """
     targets, given = path.targets.x, len(track.x)
     track = _inside(path, track)
@@ -114,7 +114,7 @@ def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
 def _deviating(
     path: PathProblem, x: Array, q: Array, checked: Indices
 ) -> tuple[Array, Indices, Indices]:
-    """Return the largest deviations (2,) [m, rad] in intervals, and those that need samples.
+    """Return the largest deviations (2,) [m, rad], and the intervals that need samples.
 
     For these, the number of parts (K,) into which they are divided is returned as well. The joint
     path is the one that `JointPath` makes from x and q; if not all intervals are checked, it is

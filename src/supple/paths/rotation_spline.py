@@ -21,7 +21,7 @@ from supple.kinematics.rotation_vectors import (
 from supple.motion.linearization import Array
 
 _ROUNDS = 60  # largest number of corrections of the angular velocities
-_SAME = 1e-13  # change of the angular velocities, relative to the largest, at which they end
+_SAME = 1e-13  # relative change of the angular velocities at which the corrections end
 
 
 def rotation_pieces(s: Array, steps: Array) -> Array:

@@ -1,8 +1,8 @@
 """Sampled self-motion along a path, for arms of seven joints.
 
-A few solutions of the first target are tracked, then more of the last and the middle one. If none
-arrives, all solutions at some targets are computed for each value of a grid of one joint. Steps
-lead to solutions of the next layer at the same or a neighboring value.
+A few solutions of the first target are tracked, then also some of the last and the middle one. If
+no track spans the path, all solutions at some targets are computed for each value of a grid of one
+joint. Steps lead to solutions of the next layer at the same or a neighboring value.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -57,7 +57,7 @@ class SelfMotion(Layers):
         return track._replace(q=q)
 
     def improved(self, parts: list[Part]) -> bool:
-        """Add tracks from other targets, the grid, layers where parts end, or sliding solutions."""
+        """Add other tracks, the grid, layers where parts end, or solutions at joint limits."""
         if not self.shortened:
             self.shortened = True
             last = int(parts[-1].layers[-1])
@@ -141,7 +141,7 @@ class SelfMotion(Layers):
         return np.asarray(then[np.isfinite(then[:, 0])])
 
     def _apart(self, q: Array, known: Array) -> Array:
-        """Return the configurations (K, n) that are apart from each other and from known ones."""
+        """Return the configurations (K, n) that differ from each other and from known ones."""
         units = self.path.units
         return q[_core.apart(q / units, known / units, self.path.turns, _MIN_SOLUTION_DISTANCE)]
 
@@ -157,7 +157,7 @@ class SelfMotion(Layers):
             self.known[at] = self._free(at, found[0][end - count : end])
 
     def _free(self, at: int, q: Array) -> Array:
-        """Return the solutions of a target that keep the clearance; others are searched for."""
+        """Return the solutions of a target that keep the clearance; if there are none, search."""
         if self.path.obstacles is None or not len(q):
             return q
         free = q[self.path.obstacles.check.free(q)]

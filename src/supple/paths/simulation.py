@@ -245,10 +245,10 @@ def _free_motion(
     tolerance: float,
     check: WorldCheck | None,
 ) -> tuple[PathMotion, int]:
-    """Return the motion along the targets before obstacles, and its last status (0 without them).
+    """Return the motion as far as obstacles allow, and the status of its end (0 if they allow all).
 
-    Where the motion is not certified, it ends at the target before. Its end changes the motion
-    between the last targets, which is certified again.
+    Where the motion is not certified, it ends at the target before that place. The new end changes
+    the motion between the last targets, so the shorter motion is certified again.
     """
     status = 0
     while True:

@@ -26,7 +26,7 @@ def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Ar
     Returns:
         The ends of the cells in u (M + 1,), the index of the piece that contains each cell (M,),
         and the ends (K,) where the path turns back. Without limits of acceleration or jerk
-        (order 1), b would be infinite at these, and K is 0.
+        (order 1), b would be infinite at these, so they are left out and K is 0.
     """
     turns = turning_points(spline) if grading.order > 1 else spline.s[:0]
     inner = np.setdiff1d(turns, spline.s)
@@ -41,8 +41,8 @@ def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Ar
 def turning_points(spline: Spline) -> Array:
     """Return the parameters (K,) inside a path where q' is zero.
 
-    There b' may jump, because it acts on the acceleration by q' b'/2. Points of the spline are
-    returned exactly.
+    There b' may jump, because the acceleration depends on it only by q' b'/2. Points of the spline
+    are returned exactly.
     """
     slope, second, third = spline.coefficients[1:]
     h = np.diff(spline.s)

@@ -51,8 +51,8 @@ class Spline:
     def inside(s: Array, q: Array, lower: Array, upper: Array, layout: Layout = None) -> Spline:
         """Return a spline through q (N, nq) at s (N,) that stays between limits (n,) everywhere.
 
-        It is `through` wherever that stays inside. Elsewhere it has more pieces, and second
-        derivatives are continuous too (src/core/drivers/spline.hpp).
+        It equals the spline of `through` wherever that one stays inside. Elsewhere it has more
+        pieces; second derivatives are continuous there too (src/core/drivers/spline.hpp).
 
         Args:
             s: Parameters (N,), increasing.
@@ -125,7 +125,7 @@ class Spline:
     def extremes(self) -> tuple[Array, Array]:
         """Return the smallest and the largest value of each coordinate in each piece (N - 1, n).
 
-        Those of ball joints are of the rotation vectors in their pieces.
+        For ball joints, the coordinates are those of the rotation vectors in the piece.
         """
         a, b, c, d = self.coefficients
         root = np.sqrt(np.maximum(c * c - 3 * b * d, 0))
@@ -141,7 +141,7 @@ class Spline:
 def _with_rotations(s: Array, q: Array, lower: Array, upper: Array, layout: Layout) -> Spline:
     """Return `Spline.inside` for a robot with quaternions.
 
-    The other joints may need more knots; the rotations have them too.
+    The limits of the other joints may require more knots, which the rotations then have too.
     """
     assert layout is not None
     turns, steps = in_balls(layout), difference(layout, q[1:], q[:-1])

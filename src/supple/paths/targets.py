@@ -111,7 +111,7 @@ class PathTargets:
 
     @cached_property
     def _turns(self) -> tuple[list[int], Array]:
-        """The indices where rotations begin (r,), and their turns to the next (N - 1, r, 3)."""
+        """Where rotations begin in a target (r,); rotation vectors to the next (N - 1, r, 3)."""
         begins, turns, end = [], [], 0
         for size in self.problem.layout.kernel.target_sizes:
             begin, end = end, end + size

@@ -2,8 +2,8 @@
 
 The square of u̇, where u is a parameter of the path (`graded_law.py`), is a spline b(u) whose
 coefficients are optimized (`src/core/drivers/timing.hpp`): linear in each cell without jerk limits
-(`acceleration_timing.py`), quadratic with them (`jerk_timing.py`). A straight line, there and back,
-has a closed form (`line_law.py`).
+(`acceleration_timing.py`), quadratic with them (`jerk_timing.py`). A straight line, which may turn
+back, has a closed form (`line_law.py`).
 """
 
 from __future__ import annotations

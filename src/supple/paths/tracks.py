@@ -56,7 +56,7 @@ def _both_ways(path: PathProblem, x: Array, at: int, q: Array) -> Array:
 
 
 def continued(path: PathProblem, graph: PathGraph, layers: Indices) -> PathGraph:
-    """Return the tracks of a graph at other layers (L,): copied where the first layers agree."""
+    """Return the tracks of a graph at other layers (L,); leading layers that agree are copied."""
     x = path.targets.x[layers]
     shared = int(np.logical_and.accumulate(np.isin(x, graph.x)).sum())
     q = np.full((len(x), *graph.q.shape[1:]), np.nan)
@@ -154,8 +154,8 @@ class Tracks(Layers):
     def _with_layers(self, origin: int, layers: Indices) -> Array:
         """Return the tracks (L, K, n) from an origin in more layers.
 
-        They are tracked again between the new layers, and beyond them if they end elsewhere than
-        before.
+        They are tracked again through the new layers. A track that then arrives at another
+        configuration than before is tracked again beyond them too.
         """
         q, at = self.tracks[origin], np.searchsorted(layers, self.tracked_in)
         made = np.full((len(layers), *q.shape[1:]), np.nan)

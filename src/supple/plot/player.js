@@ -1,6 +1,6 @@
 function (name, data) {
   "use strict";
-  // Draws skeletons of robots on canvases, side by side, all at the same time; drag to turn.
+  // Draws skeletons of robots on canvases side by side, all at the same time t; drag to turn.
   const root = document.getElementById(name);
   const style = document.createElement("style");
   style.textContent = `

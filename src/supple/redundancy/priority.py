@@ -193,7 +193,7 @@ class Priority(Readable):
             rules can compare with.
         transition: Singular value, relative to the norm of the task's J, below which directions
             pass to lower tasks gradually; 0 for the published formula. With a transition, steps
-            cannot have row weights: give the tasks their weights.
+            cannot have row weights: give the weights to the tasks.
 
     References:
         Nakamura, Hanafusa & Yoshikawa 1987; Siciliano & Slotine 1991; Baerlocher & Boulic 2004;

@@ -207,7 +207,7 @@ class TotalSpeed(Readable):
 
     `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if its
     q̇ obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound,
-    but q̇ jumps where the bound is reached, because the two cases have different limits.
+    but q̇ jumps where the bound is reached, because the formulas of the two cases differ there.
 
     Attributes:
         max_speed: Bound on the norm of q̇ [rad/s and m/s mixed].

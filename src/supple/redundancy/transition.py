@@ -16,14 +16,15 @@ NOISE = 1e-13  # length of a row of C that rounding errors leave of a direction 
 class Remaining:
     """The joint motion q̇ = B y that tasks leave to the tasks below them, at the start all of it.
 
-    A task with J B = U diag(σ) Vᵀ takes the share h of each direction vᵢ. With s = σᵢ/edge,
+    A task with J B = U diag(σ) Vᵀ takes the share h of each direction vᵢ. With s = σᵢ/(edge ‖J‖),
 
         h = s² (3 - 2 s) up to s = 1, then 1        B ← B - Σ (1 - √(1 - h)) B vᵢ vᵢᵀ
 
     B is a continuous function of J, also where J B loses rank. Where every h is 0 or 1, B projects
-    onto the null space of all tasks so far. Otherwise directions are left in part; a task would
-    just use them more to compensate, so their use has the cost µ²‖C y‖² = µ²(‖y‖² - ‖B y‖²), with
-    µ = ‖J‖, besides the task's own: of the motion along one such direction 1 - h remains.
+    onto the null space of all tasks so far. Otherwise directions are left in part. A lower task
+    would compensate by a larger y along them; therefore its step also minimizes the cost
+    µ²‖C y‖² = µ²(‖y‖² - ‖B y‖²), with µ = ‖J‖. Of the motion along a single such direction, the
+    part 1 - h then remains.
 
     Attributes:
         B: (n, n).

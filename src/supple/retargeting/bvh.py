@@ -12,7 +12,7 @@ from supple.motion.linearization import Array
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 _LARGEST = 2000  # joints
-# Heights of a person in meters and centimeters; files do not name their unit.
+# Largest heights of a person in meters and in centimeters; files do not name their unit.
 _METERS, _CENTIMETERS = 4.0, 400.0
 
 
@@ -40,7 +40,7 @@ class _Joint(NamedTuple):
 
 
 def read_bvh(text: str, name: str = "the file") -> Bvh:
-    """Return the motion of a BVH file: y up, in centimeters or meters by the size of the figure.
+    """Return the motion of a BVH file with y up, in m, cm or mm according to the figure's size.
 
     Args:
         text: The contents of the file.

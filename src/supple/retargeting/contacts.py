@@ -20,10 +20,10 @@ Mask = NDArray[np.bool_]
 
 # A foot begins to stand below the first speed and ceases above the second [m/s].
 SLOW, FAST = 0.25, 0.45
-FLAT = 0.5  # largest tilt of the sole of a foot that stands; a kneeling one does not [rad]
+FLAT = 0.5  # largest tilt of the sole of a standing foot; the sole is steeper in kneeling [rad]
 NEAR = 0.12  # largest height of a standing foot's lowest point above a surface [m]
-# In lengths of the robot's legs: least distance of the sole of a foot that does not stand from the
-# ground and from boxes, and the distance of a surface on which a standing foot is put.
+# As fractions of the length of the robot's legs: the least distance of a swinging foot's sole to
+# the ground and to boxes, and the largest distance to a surface on which a standing foot is put.
 CLEAR = 0.05
 SNAP = 0.1
 ROUNDS = 2  # of moving a foot out of the boxes, which may stand side by side
@@ -41,7 +41,7 @@ def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask
     """
     speeds = 0.5 * fps * np.linalg.norm(feet[2:] - feet[:-2], axis=-1)
     on = (speeds.max(axis=-1) < SLOW) & (heights < NEAR) & (tilts < FLAT)
-    # A heel may rise from a toe that stays, the last point, until the foot is steep.
+    # The heel may rise while the toe, which is the last point, rests, until the foot is steep.
     rises = (speeds.max(axis=-1) > FAST) & (tilts > FLAT)
     off = (speeds[..., -1] > FAST) | rises | (heights > 1.5 * NEAR) | (tilts > 1.5 * FLAT)
     said = np.where(on, 1, np.where(off, 0, -1))
@@ -52,7 +52,10 @@ def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask
 
 
 def without_short(flags: Mask, least: int) -> Mask:
-    """Return flags (T, 2) without runs shorter than `least` frames; the ends count as repeated."""
+    """Return flags (T, 2) without runs of True shorter than `least` frames.
+
+    A run that begins in the first frame or ends in the last one counts as long enough.
+    """
     if least < 2 or not len(flags):
         return flags
     padded = np.pad(flags, ((least - 1, least - 1), (0, 0)), mode="edge")
@@ -80,9 +83,9 @@ class Stance:
         return sum(self.humanoid.length(self.humanoid.legs[0]))
 
     def anchors(self, foot: int, poses: Array) -> Array:
-        """Return the standing poses (k, 4, 4) of a foot next to poses: flat, on a surface.
+        """Return the standing poses (k, 4, 4) of a foot near given poses: flat, on a surface.
 
-        Without a surface near it the sole keeps its height. A foot in a wall stands in front of it.
+        If no surface is near, the sole keeps its height. A foot in a wall is put in front of it.
         """
         made = self._level(foot, poses)
         away = self.terrain.way_out(made, self._points[foot], np.zeros(len(made)))
@@ -156,7 +159,7 @@ class Stance:
 
 
 def blended(poses: Array, anchors: tuple[Array, Array], shares: tuple[Array, Array]) -> Array:
-    """Return poses (k, 4, 4) drawn to two others each, by shares (k,) that add up to at most 1."""
+    """Return poses (k, 4, 4), each blended with two anchors by shares with a sum of at most 1."""
     before, after = (share[:, None, None] for share in shares)
     mixed = poses + before * (anchors[0] - poses) + after * (anchors[1] - poses)
     mixed[:, :3, :3] = orthonormal(mixed[:, :3, :3])

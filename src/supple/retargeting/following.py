@@ -12,17 +12,18 @@ from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array
 from supple.retargeting.mapping import Mapping
 
-POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
+POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all other errors [1/s]
 SMOOTH = 0.1  # weight of the change of the velocities
 HOLD = 2000.0  # factor of the weights of a foot that stands
 LANDING = 0.5  # exponent of this factor for a foot that is about to stand, or has just stood
 TOUCH = 5e-5  # error above which a foot stands where it is, not where it should [m or rad]
-# Rows of pairs: where they begin, between parts at rest and fast ones [m], what they keep beyond
-# the clearance [m], the shares of a distance that one step of 1/120 s may take and should gain, the
-# largest speed apart [m/s], and their weight [1/m].
+# Rows that keep pairs of shapes apart. NEAR, REACH: distance below which a pair has a row, if it is
+# at rest, and if it moves fast [m]. SPARE: distance kept beyond the clearance [m]. APPROACH, OUT:
+# share of the remaining distance that a step of 1/120 s may take, and of a missing distance that it
+# should gain. APART: largest speed at which a row separates a pair [m/s]. CONTACT: weight [1/m].
 NEAR = 0.02
 REACH, SPARE, APPROACH, OUT, APART, CONTACT = 0.15, 5e-4, 0.15, 0.3, 1.0, 60.0
-SUDDEN = 0.005  # change of a displacement in such a step for which rows are prepared [m]
+SUDDEN = 0.005  # change of the displacement in 1/120 s for which rows are prepared [m]
 
 
 class Following:

@@ -201,7 +201,7 @@ def _side(joint: Joint) -> str:
 
 
 def _limb(robot: Robot, links: list[str], kind: str) -> Limb:
-    """Return the links of a limb: the middle by its name, else the fourth joint's."""
+    """Return the links of a limb; its middle is found by name, or is that of the fourth joint."""
     chains = _Chains(robot.description)
     names = [chains.joints(link)[-1].name + " " + link for link in links]
     named = [k for k, name in enumerate(names) if k and _MIDDLE[kind].search(name)]
@@ -220,8 +220,8 @@ def _limb(robot: Robot, links: list[str], kind: str) -> Limb:
 def sole_of(robot: Robot, foot: str) -> Array:
     """Return the lowest points (k, 3) of a foot at the neutral configuration, in its frame [m].
 
-    They are the lowest one and the outermost ones, in eight directions, of those within 1 cm of it.
-    A foot without shapes has one, at its origin.
+    They are the lowest point and, of all points at most 1 cm above it, the outermost one in each of
+    eight directions. A foot without shapes has one point, its origin.
     """
     T, balls = _balls_of(robot, foot)
     world = np.concatenate([balls[:, :3] + balls[:, 3:] * way for way in _AROUND])
@@ -233,7 +233,7 @@ def sole_of(robot: Robot, foot: str) -> Array:
 def lowest_of(robot: Robot, foot: str) -> Array:
     """Return balls (k, 4) of a foot that can be its lowest ones as it tilts, in its frame [m].
 
-    They are centers and radii; corners have no radius.
+    A row has the center and the radius of a ball; the radius is zero for a corner of a shape.
     """
     T, world = _balls_of(robot, foot)
     ways = [[0.0, 0.0, -1.0]]

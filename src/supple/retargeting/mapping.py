@@ -20,10 +20,13 @@ from supple.retargeting.rotations import cross, frames_of, smooth, times, unit
 # Weights of positions, relative to 1 for the pelvis and per length of a leg, and of rotations.
 FOOT, PELVIS, HAND, MIDDLE, TORSO, TURN = 2.0, 1.0, 0.3, 1.0, 0.3, 0.1
 _STILL = 0.15  # speed below which a foot counts as standing when heights are measured [m/s]
-# Cosines of the slope of a foot from which on, and below which, its heading is that of the hips.
+# Cosines of the slope of a foot: below the first, the foot has the heading of the hips; above the
+# second, it has its own heading.
 STEEP = (0.4, 0.85)
 _LEVEL, _UP = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-_REST = 0.1  # height of an ankle above the ground of a motion without a standing foot [m]
+# Height of the feet's lowest point up to which the ground is z = 0; standing ankles are within half
+# of it above the lowest ones [m].
+_REST = 0.1
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Follow:
         return T[..., :3, :3] if self.position == 0 else T
 
     def velocity(self, v: Array, w: Array) -> Array:
-        """Return the velocities with a weight, of v (..., 3) [m/s] and w (..., 3) [rad/s]."""
+        """Return those of the velocities v (..., 3) [m/s] and w (..., 3) [rad/s] with a weight."""
         if self.rotation == 0:
             return v
         return w if self.position == 0 else np.concatenate([v, w], axis=-1)
@@ -122,7 +125,7 @@ class PointMapping:
         ground: Height of the ground in the motion [m].
         names: Names of the motion's key points.
         apart: Distance by which each foot is farther out than the human's [m]. Legs with fewer than
-            six joints need it: their feet are level below the hips only.
+            six joints need it: their feet are level only straight below the hips.
     """
 
     humanoid: Humanoid
@@ -187,7 +190,7 @@ class PointMapping:
         return made if humanoid.turns_feet else replace(made, apart=made._missing_width(motion))
 
     def _missing_width(self, motion: HumanMotion) -> float:
-        """Return how much farther out each foot stands at the neutral configuration [m]."""
+        """Return how much farther out each neutral foot of the robot is than the human's [m]."""
         own = {key: motion.positions[:, k] for key, k in self.points.items()}
         hips, ankles = (own[f"left_{key}"] - own[f"right_{key}"] for key in ("hip", "ankle"))
         human = self.scale * np.median((unit(hips * _LEVEL) * ankles).sum(axis=1))
@@ -219,7 +222,7 @@ class PointMapping:
         ankles = [own[f"{side}_ankle"] for side in SIDES]
         below = 0.5 * (ankles[0] + ankles[1])
         feet = self._feet_targets(own, unit(pair["hip"][0] - pair["hip"][1]))
-        # The feet of the robot, and its pelvis as far above them as its legs are long.
+        # The middle of the robot's hips: above its feet as the human's hips are, scaled by `legs`.
         center = 0.5 * (feet[:, 0, :3, 3] + feet[:, 1, :3, 3]) + self.legs * (hips - below)
         turned = {
             "pelvis": frames_of(pair["hip"][0] - pair["hip"][1], shoulders - hips),
@@ -254,7 +257,7 @@ class PointMapping:
         return made
 
     def _feet_targets(self, own: Table[str, Array], across: Array) -> Array:
-        """Return the poses of both feet (T, 2, 4, 4): the scaled ankles, turned as the toes are."""
+        """Return the poses of both feet (T, 2, 4, 4): the scaled ankles, turned toward the toes."""
         neutral = self._neutral()["pelvis"]
         outward = self.apart * unit(across * _LEVEL)
         made = np.moveaxis(np.zeros((2, 4, 4, len(across))), -1, 0)
@@ -275,7 +278,7 @@ class PointMapping:
             made[:, k, :3, 3] = self.scale * ankle + (1 - 2 * k) * outward
             standing = -self.humanoid.soles[k] @ at[2, :3]  # of the frame above the sole
             if f"{side}_toe" in own:
-                # It turns about the end of its toe where the human's turns about the toe.
+                # The robot's foot turns about its front end where the human's turns about the toe.
                 ahead = (self.humanoid.soles[k] @ at[:3, :3].T @ neutral[:, 0]).max()
                 longer = ahead - self.scale * self.rest.reach
                 made[:, k, :3, 3] += longer * (cross(level, _UP) - turned[..., 0])

@@ -20,7 +20,7 @@ from supple.motion.linearization import Array
 
 _GROUND = "ground"
 _ORIGIN = FixedFrame(WORLD, np.eye(4))
-_SAME = 1e-9  # of the slope and the height of planes that coincide with the ground [m]
+_SAME = 1e-9  # slope, and height [m], below which a plane coincides with the ground
 
 
 @lru_cache(maxsize=32)

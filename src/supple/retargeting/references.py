@@ -1,4 +1,4 @@
-"""What the control loop of a retargeter starts from: limits, first base, and poses in between."""
+"""Inputs of a retargeter's control loop: limits, poses between frames, and the first base pose."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Retargeted(ReadOnlyArrays):
     def penetration(self) -> Array:
         """Depth (T,) of the deepest link below the ground or inside an obstacle [m].
 
-        Without shapes of links that can be read, of the deepest point of a sole.
+        If no shapes of links can be read, it is the depth of the deepest point of a sole.
         """
         if self._in_world.shapes:
             return self._in_world.largest(self.q)
@@ -124,7 +124,7 @@ class Retargeted(ReadOnlyArrays):
     def collision(self) -> Array:
         """Depth (T,) by which two links overlap, more than they always do [m].
 
-        Zero without shapes of links that can be read.
+        It is zero if no shapes of links can be read.
         """
         return self._in_links.largest(self.q)
 
@@ -153,7 +153,7 @@ class Retargeted(ReadOnlyArrays):
         return tuple(made)
 
     def _exceeded(self, what: str, sizes: Array, frames: tuple[str, ...]) -> list[str]:
-        """Return a sentence about the largest size (T,) of frames, if it is to be told [m]."""
+        """Return one sentence about the largest of sizes (T,) [m]; none if it is at most _TOLD."""
         k = int(np.argmax(sizes))
         if not sizes[k] > _TOLD:
             return []

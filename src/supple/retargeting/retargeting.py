@@ -25,14 +25,14 @@ from supple.retargeting.steps import Steps
 from supple.retargeting.terrain import Terrain
 
 LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
-# A foot's way into a stance, the shortest stance, and the shortest swing [s].
+# Times: of the blend into and out of a stance, of the shortest stance and the shortest swing [s].
 BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
-# Most steps from the neutral configuration to the first frame, their number between checks, their
-# length [s], and the change of a step below which they end [m or rad].
+# Steps from the neutral configuration to the first frame: their largest number, the number between
+# checks, their length [s], and the change in one step below which they end [m or rad].
 _SETTLING, _SOME, _SETTLING_STEP, _SETTLED = 400, 5, 0.05, 1e-6
 SLOWEST = 1.0  # fewest frames per second: a smaller number is probably the time between them
 _BLOCK = 4096  # number of steps whose targets are computed at once
-JUST_BELOW = 1 - 1e-9  # how firmly a foot is held at most in a step to its first frame
+JUST_BELOW = 1 - 1e-9  # largest firmness of a foot before the first frame of its stance
 
 
 def retarget(
@@ -58,12 +58,12 @@ def retarget(
         scale: Factor from the human's world to the robot's, for the default mapping; by default the
             ratio of the lengths of their legs.
         limits: Limits of the robot's joints; by default those of the robot, with 20 rad/s and
-            400 rad/s² where it has none, and no limits of the base. Without jerk.
+            400 rad/s² where it has none, and no limits of the base. Jerk limits must be infinite.
         world: Boxes and half-spaces on which the robot stands, besides the ground z = 0, in the
             robot's scale.
         clearance: Distance that the robot keeps from the ground, from the world's obstacles and
             between its links [m], except for standing feet and as far as these and the limits
-            allow; None to let all links but the feet pass through.
+            allow; None to let all links but the feet pass through all of these.
 
     Raises:
         InputError: The motion lacks key points, or the robot is not a humanoid.
@@ -210,7 +210,7 @@ class Retargeter:
 
     @property
     def contacts(self) -> Mask:
-        """Whether the left and the right foot stand (T, 2), of the frames that are planned."""
+        """Whether the left and the right foot stand (T, 2), in the frames that are planned."""
         return np.concatenate([*self._past, self._stands])
 
     def _advance(self, last: bool) -> Array:
@@ -266,7 +266,7 @@ class Retargeter:
             )
 
     def _place(self, end: int) -> None:
-        """Extend the targets of all frames, with those of the feet, to a frame."""
+        """Extend the targets, including those of the feet, up to the frame `end` of the motion."""
         a, b = self._planned - self._first, end - self._first
         plan = self._poses[a:b].copy(order="K")
         firm = np.empty((end - self._planned, 2))
@@ -311,7 +311,7 @@ class Retargeter:
             targets = between(self._plan[index], self._stands[index], self._feet, self._parts)
         s = np.arange(1, self._parts + 1)[:, None] / self._parts
         fine = firm[:-1, None] * (1 - s) + firm[1:, None] * s
-        # A foot is held from the first frame of its stance on, not before it is there.
+        # A foot is held fully from the first frame of its stance on, not in the steps before it.
         fine = np.where(firm[:-1, None] < 1, np.minimum(fine, JUST_BELOW), fine)
         return targets, fine.reshape(-1, 2)
 
@@ -326,7 +326,7 @@ class Retargeter:
         )
         loop.start(q)
         targets = np.broadcast_to(poses, (_SOME + 1, *poses.shape))
-        # Below 1: a foot that is not yet in its place shall not stand where it is.
+        # Below 1, so that a foot that is not yet in its place is not held where it is.
         firm = np.broadcast_to(0.9 * stands, (_SOME, 2))
         for _ in range(_SETTLING // _SOME):
             before, q = loop.run(targets, firm)[-2:]
@@ -363,7 +363,8 @@ def _check_limits(limits: object, robot: Robot) -> None:
         )
     if limits.mode != "exact" or limits.max_norm < math.inf or np.isfinite(limits.max_jerk).any():
         raise InputError(
-            'limits must have mode "exact", no jerk and no bound on the norm of all speeds; given: '
+            'limits must have mode "exact", no jerk limits and no bound on the norm of all speeds; '
+            "given: "
             f"mode {limits.mode!r}, max_jerk {np.min(limits.max_jerk):g}, max_norm "
             f"{limits.max_norm:g}"
         )

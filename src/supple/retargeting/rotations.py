@@ -1,7 +1,7 @@
 """Rotations of many frames at once, and smooth transitions.
 
-Components are added one after the other, without a library for matrices: results do not depend on
-how many frames there are. Results have the frames innermost in memory, where loops over them are
+Products are written as sums of components, because the rounding of a matrix library may depend on
+the number of frames. Results have the frames innermost in memory, so that loops over the frames are
 fast.
 """
 

@@ -14,8 +14,8 @@ class Steps:
     """Targets of one foot, computed block by block with a fixed look-ahead.
 
     While the foot stands, its target is the standing pose nearest to the mean of its first frames.
-    In the `blend` frames before, the target moves smoothly from the human's pose to that pose, and
-    in those after, back again.
+    In the `blend` frames before the stance, the target moves smoothly from the human's pose to the
+    standing pose, and in the `blend` frames after the stance, back to the human's pose.
     """
 
     def __init__(self, stance: Stance, foot: int, blend: int, mean: int) -> None:
@@ -29,7 +29,7 @@ class Steps:
         """Return the targets (end - begin, 4, 4) of frames [begin, end), and how firmly they hold.
 
         The second result (end - begin,) is 1 while the foot stands, and falls to 0 where the target
-        follows the human alone.
+        follows only the human.
 
         Args:
             flags: Whether the foot stands, from frame `first` on.
@@ -75,7 +75,7 @@ class Steps:
         return np.asarray(made), np.maximum(shares[0], shares[1])
 
     def _anchored(self, poses: Array, starts: NDArray[np.intp]) -> Array:
-        """Return the standing poses of the stances that begin at frames, or poses without them."""
+        """Return the standing poses of the stances that begin at `starts`, else the given poses."""
         if not self._anchors:
             return poses
         known = np.array(list(self._anchors))
@@ -84,7 +84,7 @@ class Steps:
         return np.where((known[at] == starts)[:, None, None], found, poses)
 
     def _anchor(self, starts: NDArray[np.intp], flags: Mask, poses: Array, first: int) -> None:
-        """Store the standing poses of the stances that begin at frames."""
+        """Store the standing poses of the stances that begin at the frames `starts`."""
         means = {}
         for s in map(int, starts):
             if s in self._anchors:

@@ -21,7 +21,7 @@ from supple.retargeting.motion import HumanMotion
 
 @dataclass(frozen=True, eq=False)
 class TableMapping:
-    """A mapping by a table as those of GMR: bodies with rotations, scaled about the root.
+    """A mapping by a table of GMR: frames follow bodies with rotations, scaled about the root.
 
         position:  scale root + scale_b (x_b - root) + R p_offset,    R = R_b R_offset
 
@@ -136,7 +136,7 @@ class TableMapping:
 
 
 def _in_meters(humanoid: Humanoid, follows: list[Follow]) -> list[Follow]:
-    """Return weights of GMR, which are per meter and around 10 to 100, with 1 for the largest."""
+    """Scale weights of GMR, per meter and around 10 to 100, such that the largest becomes 1."""
     length = sum(humanoid.length(humanoid.legs[0]))
     most = max(max(follow.position, follow.rotation) for follow in follows)
     feet = {leg.end for leg in humanoid.legs}

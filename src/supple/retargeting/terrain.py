@@ -15,8 +15,8 @@ from supple.collision import Box, HalfSpace
 from supple.collision.world import World
 from supple.motion.linearization import Array
 
-INSIDE = 0.05  # a point that is deeper below a surface is beside it [m]
-LONGER = 3.0  # ways out of a box up to this factor longer than the shortest one have a share
+INSIDE = 0.05  # a point deeper than this below a surface counts as not on it [m]
+LONGER = 3.0  # only ways out of a box up to this factor longer than the shortest one count
 _DOWN = -0.5  # nothing leaves a box through faces whose normals have a smaller vertical part
 _VERTICAL = 1e-6  # a face whose normal has a smaller vertical part is a wall
 
@@ -59,7 +59,8 @@ class Terrain:
     def height(self, at: Array) -> Array:
         """Return the height (...) of the highest surface at or below points (..., 3) [m].
 
-        Points may be up to 5 cm inside, and are above the lowest surface otherwise.
+        A point may be up to 5 cm below its surface. The result for a point deeper below all
+        surfaces is the height of the lowest one.
         """
         found = _core.height_below(self._flat, self._boxes, _in_space(at), INSIDE)
         return np.asarray(found.reshape(at.shape[:-1]))
@@ -78,8 +79,8 @@ class Terrain:
         """Return displacements (k, 3) that take bodies out of the boxes [m].
 
         A body leaves a box through the face to which the way is shortest. Where ways to other faces
-        are less than three times as long, as at an upper edge, it takes a share of these as well:
-        it passes the edge at a distance and does not jump from one way to the other.
+        are less than three times as long, as at an upper edge, it takes a share of these as well,
+        so that it passes the edge at a distance and does not jump from one way to the other.
 
         Args:
             poses: Poses of the body (k, 4, 4).

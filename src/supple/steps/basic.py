@@ -27,7 +27,7 @@ class Transpose(BatchStep):
         q̇ = α Jᵀ e        α = ⟨e, J Jᵀ e⟩ / ⟨J Jᵀ e, J Jᵀ e⟩,  0 where J Jᵀ e = 0
 
     The step is cheap but slow to converge. If e lies along the singular direction, the step is as
-    long as that of the pseudoinverse; `AngleClamp` bounds the step.
+    long as that of the pseudoinverse. `AngleClamp(Transpose(), max_angle)` bounds the step.
 
     References:
         Buss 2009, section 3.
@@ -88,7 +88,7 @@ class TruncatedSVD(BatchStep):
     Attributes:
         threshold: Fraction of the largest singular value, between 0 and 1; 0.01 by default, None
             if min_sigma or rank is given.
-        min_sigma: Largest singular value that is omitted, above 0; None for no threshold.
+        min_sigma: Largest singular value that is omitted, above 0; None for no such bound.
         rank: Number of singular values that are kept, at least 1; None for all.
 
     References:
@@ -148,9 +148,10 @@ class DLS(Readable, BatchStep):
     Attributes:
         rule: The damping rule, which chooses λ²: one of `supple.damping`, or a callable.
         method: The kernel's linear solver. "auto" computes singular values only if necessary. They
-            are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor if a
-            bound on the smallest singular value shows that J is not close to losing rank and that
-            `SpeedBound`, `Region` and `Curvature` do not damp. "svd" always computes them.
+            are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor for
+            `SpeedBound`, `Region` and `Curvature` if a bound on the smallest singular value shows
+            that J is not close to losing rank and the rule does not damp. "svd" always computes
+            singular values.
             "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if this matrix is
             ill conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
             condition number. If the rule needs singular values, every method uses the SVD.

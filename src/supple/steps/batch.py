@@ -70,7 +70,7 @@ def with_effectors(kernel: _core.StepSpec, effectors: tuple[int, ...], rows: int
 
 
 def threes(rows: int) -> tuple[int, ...]:
-    """Return the end effector of each row without tasks: three rows form an end effector.
+    """Return the end effector of each row if there are no tasks: three rows form an end effector.
 
     Raises:
         InputError: The number of rows is above three and not a multiple of three.

@@ -107,8 +107,8 @@ class AdaptiveErrorClamp(Readable):
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
         group: Number of rows per end effector; if None, the end effectors of the tasks, or three
             rows for each in a linearization without tasks.
-        variant: "text" for the rule of the paper, "program" for that of its author's program, in
-            which the index of the end effector is corrected.
+        variant: "text" for the rule of the paper, "program" for that of its author's program, with
+            a correction of the index of the end effector in that program.
         jump: Growth of d_i in one step above which the target counts as having jumped, in the units
             of e; infinite if the caller resets the memory instead.
 

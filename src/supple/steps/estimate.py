@@ -276,8 +276,8 @@ class ScaledProblem:
         """Return all directions after one inverse iteration, and σ̂² (p,).
 
         Return None if the directions are not a usable estimate: the inverse stretches the first one
-        less than half as much as the best coordinate axis, or a direction lies in the span of the
-        previous ones.
+        by less than half of the inverse's largest diagonal entry, or a direction lies in the span
+        of the previous ones.
         """
         if not self.gram.any():
             return self.U, np.zeros(self.U.shape[1])

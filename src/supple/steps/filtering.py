@@ -63,8 +63,8 @@ class NumericalFilter:
         max_gain: Bound on ‖q̇‖/‖e‖ (θ̇max).
         printed: Whether to filter one direction as printed in the paper: α² = a(σ_m, 1) regardless
             of e, and σ_eff = ‖e‖/sqrt(‖e_s‖²/σ_m² + ‖e_o‖²/σ_o²). e_s is the component of e along û
-            and e_o the rest; σ_m and σ_o are the singular values for the two. In this form, the arm
-            stops at inner singularities that the default passes.
+            and e_o the rest; σ_m and σ_o are the singular values for e_s and e_o. In this form, the
+            arm stops at inner singularities that the default form passes.
 
     References:
         Maciejewski & Klein 1988, eqs. (27)-(35). Unlike in the paper, z is that of the same

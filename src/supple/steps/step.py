@@ -46,7 +46,7 @@ def batched(formula: Callable[[Any, Linearization], Array]) -> Callable[..., Arr
 
     @wraps(formula)
     def call(self: Any, linearization: Linearization) -> Array:
-        there = getattr(linearization, "stepped", None)  # in GPU memory
+        there = getattr(linearization, "stepped", None)  # exists for arrays in GPU memory
         if there is not None:
             return there(self)  # type: ignore[no-any-return]
         if linearization.J.ndim > 2:
@@ -159,9 +159,9 @@ class BatchStep:
 
 
 def resolve_with(velocities: Callable[..., Any]) -> None:
-    """Set the function behind `BatchStep.velocities`: supple/control/velocities.py is above steps.
+    """Set the function behind `BatchStep.velocities`.
 
-    That module calls this when it is imported.
+    supple/control/velocities.py, which imports the steps, calls this when it is imported.
     """
     BatchStep._velocities = staticmethod(velocities)
 

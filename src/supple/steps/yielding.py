@@ -17,10 +17,10 @@ class Yielding(BatchStep):
 
     It yields only along singular directions. In a `Servo` of order 1 whose limits have the mode
     "exact", each singular direction has its own damping, which is only as large as acceleration
-    limits, the end of the reach or the part of the target beyond it require; J is that of the
-    middle of the step; corrections are never faster than the joints can brake; and a redundant arm
-    with one task moves away from singularities and from position limits, as fast as it follows the
-    command. docs/methods.md has the formulas.
+    limits, the end of the reach or the part of the target beyond the reach require; J is that of
+    the middle of the step; an error is corrected no faster than the joints can brake; and a
+    redundant arm with one task also moves away from singularities and from position limits, at most
+    as fast as it follows the command. docs/methods.md has the formulas.
 
     These rules need the limits of the joints and the kinematics of the robot. Where they are not
     known (called with a `Linearization`, in `solve`, or inside another step), the step is the

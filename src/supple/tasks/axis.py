@@ -28,9 +28,9 @@ from supple.tasks.tolerance import cone_of
 
 @dataclass(frozen=True, eq=False)
 class AxisRows(TaskRows):
-    """The rows of the direction of the z axis of a frame, after `turn`; the target is a direction.
+    """The rows of the direction of the z axis of a frame whose axes are rotated by `turn`.
 
-    A velocity is a twist in the axes of the base.
+    The target is a direction. A velocity is a twist in the axes of the base.
     """
 
     goal: ClassVar[Goal] = Goal.AXIS

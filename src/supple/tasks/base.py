@@ -24,7 +24,7 @@ class Task:
     Other files know a kind of task only by its class attributes.
     """
 
-    target_shapes: ClassVar[tuple[Shape, ...]] = ()  # of one target; none if a robot decides
+    target_shapes: ClassVar[tuple[Shape, ...]] = ()  # of one target; () if they depend on the robot
     velocity_shape: ClassVar[Shape] = ()
     is_preference: ClassVar[bool] = False  # for `solve`, which meets all other tasks first
     gain: float = 1.0  # factor on the gain of a `Servo`
@@ -57,7 +57,7 @@ class Task:
     def input_spec(self, robot: Robot, rows: int) -> InputSpec:
         """Return the sizes of velocities and targets that the compiled code reads directly.
 
-        By default there are none: `velocities` and `targets` convert them in Python.
+        By default it reads none directly: `velocities` and `targets` convert them in Python.
 
         Args:
             robot: The robot.

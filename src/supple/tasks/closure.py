@@ -20,7 +20,7 @@ _COEFFICIENTS = 5  # of a polynomial in the kernel
 
 @dataclass(frozen=True)
 class CouplingTask(PostureTask):
-    """The position of a joint minus the polynomial of the one that it follows; only to be held.
+    """The position of a joint minus a polynomial of the joint that it follows; for held tasks only.
 
     Attributes:
         follower, leader: Names of the joints.

@@ -40,10 +40,10 @@ def linearize(
     J is (..., m, n) and e (..., m), with the weighted rows of all tasks stacked. e is the error to
     the target, the velocity, or the sum of both; zero if neither is given. The kernel computes J
     and e on SIMD lanes and threads; up to rounding they equal the results of `Task.linearize` for
-    each configuration. A batch of float32 gives float32 results. The result has arrays of NumPy or,
-    for q in GPU memory, arrays of its library there: the call is asynchronous, all arrays must be
-    there, and rows that are not finite give zeros. Steps of such a linearization return q̇ there;
-    all else needs its method `numpy`, which copies it to the CPU.
+    each configuration. A batch of float32 gives float32 results. The result has arrays of NumPy. If
+    q is in GPU memory, all other arrays must be there too, and the arrays of the result are in GPU
+    memory, of the library of q: the call is asynchronous, rows that are not finite give zeros, and
+    steps return q̇ in GPU memory. For all else, its method `numpy` copies the result to the CPU.
 
     Args:
         robot: The robot that performs the tasks.
@@ -60,7 +60,7 @@ def linearize(
     check_robot(robot)
     given = (q, target, velocity, qd)
     if type(q) is not np.ndarray and on_a_gpu(q):
-        # (This module is above; NVIDIA's packages are optional.)
+        # (Imported by name: tasks must not import supple.ik; NVIDIA's packages are optional.)
         resolve = import_module("supple.ik.gpu.linearize").resolve
         found: Linearization = resolve(robot, tasks, *given, threads)
         return found

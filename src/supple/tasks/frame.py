@@ -296,7 +296,7 @@ class OrientationTask(_TurningTask):
 
 
 _Remedies: TypeAlias = Mapping[tuple[int, ...], str]
-# Remedies for arrays that are something else, by the sizes of their last axes.
+# Remedies for arrays that are not what a task takes, by the sizes of their last axes.
 _NOT_A_POSE: _Remedies = {
     (3,): "A position alone is the target of a PositionTask: tasks=supple.PositionTask()",
     (7,): "supple.pose(position, xyzw=...) makes a pose of a position and a quaternion",

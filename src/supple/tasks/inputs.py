@@ -64,8 +64,8 @@ def common_shapes(tasks: Sequence[Task], name: str = "target") -> tuple[Shape, .
 def _as_array(given: Any) -> Any:
     """Return an array of another library as an array of NumPy, and other objects unchanged.
 
-    Masked arrays stay masked, and objects whose conversion fails stay as they are: those that
-    convert the numbers of a task raise the errors for them.
+    Masked arrays stay masked, and objects whose conversion fails stay as they are: the task that
+    later converts them to numbers raises the error.
     """
     if isinstance(given, Sequence) or not hasattr(given, "__array__"):
         return given

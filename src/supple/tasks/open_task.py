@@ -133,7 +133,8 @@ class OpenRows(PostureRows):
                 along = np.zeros(n)
                 along[j] = h
                 ahead, behind = (integrate(self.robot, q, s * along) for s in (1, -1))
-                moved = ahead[j] - behind[j] if n == len(q) else 2 * h  # without rounding
+                # The positions q_j ± h are rounded, so that they do not differ by exactly 2 h.
+                moved = ahead[j] - behind[j] if n == len(q) else 2 * h
                 J[:, j] = (self.value(ahead) - self.value(behind)) / moved
         return x, J
 

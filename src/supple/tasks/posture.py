@@ -123,7 +123,7 @@ class PostureTask(Task):
         return end - begin
 
     def _may_be_whole(self, robot: Robot) -> bool:
-        """Whether a target may be a whole configuration, of which other joints do not matter."""
+        """Whether a target may be a whole configuration, in which other joints do not matter."""
         return self.joints is None and len(self._names(robot)) != robot.dof
 
     def _names(self, robot: Robot) -> tuple[str, ...]:

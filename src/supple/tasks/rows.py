@@ -76,7 +76,7 @@ class TaskRows:
 
     @property
     def traits(self) -> GoalTraits:
-        """What the rows are to the code that does not compute them."""
+        """The properties of the rows that code outside of their class needs."""
         return traits_of(self.goal)
 
     @property

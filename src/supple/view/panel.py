@@ -246,7 +246,7 @@ class Panel:
         @play.on_click
         def _(event: Any) -> None:
             if view.path is None:
-                self._notify(event, "There is no path yet: add two targets and press Follow.")
+                self._notify(event, "There is no path yet: add two targets and press Plan.")
             else:
                 simulation.move_along(view.path.q)
 

@@ -121,14 +121,14 @@ def _of_bases(robot: sp.Robot) -> NDArray[np.bool_]:
 
 
 def _standing(robot: sp.Robot) -> Array:
-    """Return the neutral configuration, with those joints bent that keep it from being singular.
+    """Return the neutral configuration with some joints bent, so that it is not singular.
 
     A straight leg is singular until its knee bends, and a straight arm until its elbow does. Each
-    joint is tried alone: it moves toward the middle of its range, as far as _BEND, and stays there
-    if this raises the smallest singular value of the position of an end effector. Joints that
-    spread legs or turn a head raise none, and mirrored joints do the same. Then the end effectors
-    that came closer to the base are turned back as they were, in line with the base: the feet are
-    flat on the ground.
+    joint is tried separately: it moves toward the middle of its range, by at most _BEND, and stays
+    there if this raises the smallest singular value of the position of an end effector. Joints that
+    spread legs or turn a head raise none, and mirrored joints behave alike. Then the end effectors
+    that came closer to the base get their neutral orientation again, on the line from the base
+    through their neutral position, so that the feet are flat on the ground.
     """
     neutral = np.asarray(robot.neutral(), np.float64)
     low, high = (np.where(np.isfinite(x), x, 0.0) for x in (robot.lower, robot.upper))

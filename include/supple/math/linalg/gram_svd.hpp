@@ -19,7 +19,8 @@ SUPPLE_FN constexpr int gram_svd_scratch(int m, int n) {
 }
 
 // Reduces the symmetric A (n, n) to a tridiagonal matrix with the diagonal d and the entries e next
-// to it. Row k of A becomes the vector v of reflection 1 - tau[k] v vᵀ. `p` is a row.
+// to it. Row k of A becomes the vector v of reflection 1 - tau[k] v vᵀ. `p` is scratch memory for
+// one padded row.
 template <class T>
 SUPPLE_NOINLINE void to_tridiagonal(int n, T* A, T* d, T* e, T* tau, T* p) {
   const int s = padded<T>(n);
@@ -151,8 +152,8 @@ SUPPLE_NOINLINE void turn_apart(int count, int n, int m, T* w, T* z) {
 // Computes J = Σ σ_i u_i v_iᵀ for J (m, n), in ascending order: sigma (k), the rows u (k, m) and v
 // (k, n), where k = min(m, n). `turned` is the transpose of J. All rows are padded. Directions with
 // σ below `small` are accurate to working precision relative to σ; where σ is zero to working
-// precision, σ and v, or u if m > n, are zero. Returns false if that cannot be achieved because J
-// is too large.
+// precision, σ and v, or u if m > n, are zero. Returns false if J is too large for this accuracy,
+// or if the iterations do not converge.
 template <class T>
 SUPPLE_NOINLINE bool gram_svd(int m, int n, const T* J, const T* turned, T small, T* u, T* sigma,
                               T* v, T* scratch) {

@@ -10,7 +10,7 @@ namespace supple::inline SUPPLE_ISA {
 
 template <class T>
 inline constexpr int pack_width = width<Unrolled<T>>;
-// Whether L is a number, not a pack, of a processor with packs.
+// Whether L is a single number (not a pack) on a processor that has packs.
 template <class L>
 inline constexpr bool has_packs = false;
 template <>
@@ -90,8 +90,8 @@ SUPPLE_NOINLINE void rows_times(int m, int n, const T* A, const T* x, T* y) {
   }
 }
 
-// Rows of a matrix that follow those of the run before it, up to `end`, and are zero outside of
-// `packs`: bit p stands for the packs p, p + 32, ...
+// A run: consecutive rows of a matrix, from the end of the previous run up to `end`, that are zero
+// outside of the packs in the bit set `packs`. Bit p stands for the packs p, p + 32, ...
 struct RowRun {
   int end;
   unsigned packs;
@@ -151,7 +151,7 @@ SUPPLE_NOINLINE void padded_transpose(int m, int n, const T* A, T* B) {
 }
 
 // Subtracts from W rows, in the pack at column `at` of each, Σ u_j[first + i] u_j for row first +
-// i: what the rows u_j of U before them contribute.
+// i: the contribution of the rows u_j of U above row `first`.
 template <class T>
 SUPPLE_INLINE void subtract_rows(int first, int s, int at, const T* U, Unrolled<T>* row) {
   constexpr int W = pack_width<T>;
@@ -229,7 +229,7 @@ SUPPLE_NOINLINE T upper_factor(int n, T* A, T* lower = nullptr, T* inverse = nul
     SUPPLE_UNROLL_HOST for (int i = 0; i < W; ++i) {
       if (i < rows) store_pack<T>(made[i], A + (first + i) * s + first);
     }
-    for (int at = first + W; at < s; at += W) {  // there are W rows
+    for (int at = first + W; at < s; at += W) {  // `rows` is W here
       SUPPLE_UNROLL_HOST for (int i = 0; i < W; ++i) row[i] = load_pack(A + (first + i) * s + at);
       subtract_rows(first, s, at, A, row);
       SUPPLE_UNROLL_HOST for (int i = W - 1; i >= 0; --i) {

@@ -49,8 +49,8 @@ SUPPLE_NOINLINE void row_dots(int m, int n, const T* A, const T* x, T* y) {
   }
 }
 
-// Subtracts tau (v·a) v from `count` rows a, row(i) for i from 0 on, for entries [from, to). Both
-// ends are multiples of a pack.
+// Subtracts tau (v·a) v from each of the rows a = row_at(i), i < count, for entries [from, to).
+// Both ends are multiples of a pack.
 template <class T, class Row>
 SUPPLE_INLINE void reflect_rows(int count, int from, int to, const T* v, T tau, Row&& row_at) {
   constexpr int W = pack_width<T>;

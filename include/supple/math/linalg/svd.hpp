@@ -39,8 +39,9 @@ template <class L>
 struct RowProducts {
   L xx, yy, xy;
 };
-// Products of long rows are sums of `row_parts` sums, of every eighth entry each, so that none
-// waits for the previous one. Shorter rows, as of an arm, have one sum.
+// Products of rows with at least `long_row` entries are computed as `row_parts` partial sums, each
+// over every eighth entry, so that no addition waits for the previous one. Products of shorter
+// rows, such as those of an arm, are a single sum.
 inline constexpr int long_row = 24, row_parts = 8;
 
 template <class L>
@@ -69,7 +70,8 @@ SUPPLE_NOINLINE RowProducts<L> products_by_parts(int n, const L* x, const L* y) 
   }
   return sum;
 }
-// The same, bit for bit, for a single matrix: on a processor, the parts share a pack.
+// The same, bit for bit, for a single matrix: on a CPU, the partial sums are the numbers of one
+// pack.
 template <class T>
 SUPPLE_INLINE RowProducts<T> products_in_pack(int n, const T* x, const T* y) {
   using P = Unrolled<T>;
@@ -106,7 +108,8 @@ SUPPLE_INLINE RowProducts<float> long_row_products(int n, const float* x, const 
   return products_in_pack(n, x, y);
 }
 
-// The square of a row's length, summed as in `rotate_rows`: both decide the order of the rows.
+// The square of a row's length, summed exactly as in `rotate_rows`, so that singular values
+// computed from it have the order into which `rotate_rows` brings the rows.
 template <class L>
 SUPPLE_INLINE L row_square(int n, const L* x) {
   return n < long_row ? dot(n, x, x) : long_row_products(n, x, x).xx;
@@ -117,7 +120,7 @@ template <class L>
 SUPPLE_INLINE void turn_pair(int n, const mask_t<L>& turn, const L& c, const L& s, L* x, L* y) {
   int k = 0;
   if constexpr (width<L> == 1 && width<Unrolled<scalar_t<L>>> > 1) {
-    using P = Unrolled<L>;  // of a single matrix, numbers of a long row share a pack
+    using P = Unrolled<L>;  // for a single matrix, a pack holds several numbers of a row
     for (; n >= long_row && k + width<P> <= n; k += width<P>) {
       const P u = load_lanes<P>(x + k), w = load_lanes<P>(y + k);
       store_lanes(fma(P(c), u, P(s) * w), x + k);
@@ -131,7 +134,7 @@ SUPPLE_INLINE void turn_pair(int n, const mask_t<L>& turn, const L& c, const L& 
   }
 }
 
-// Adds a times x (n) to y; numbers of a long row share a pack.
+// Adds a times x (n) to y. For a long row, a pack holds several of its numbers.
 template <class T>
 SUPPLE_FN void add_row(int n, T a, const T* x, T* y) {
   int j = 0;

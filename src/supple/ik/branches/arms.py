@@ -189,9 +189,9 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
 def _dexterity(robot: Robot, frame: str) -> float:
     """Return the ratio of the smallest and the largest singular value of the Jacobian of a frame.
 
-    It is the largest of some configurations. If it is zero, as for an arm in a plane, every target
-    has a continuum of solutions or none. If it is as small as the misalignment of axes, this holds
-    for the aligned arm, whose closed form is useless.
+    It is the largest ratio of some random configurations. If it is zero, as for an arm in a plane,
+    every target has a continuum of solutions or none. If it is as small as the misalignment of
+    axes, the same holds for the aligned arm, and the closed form is useless.
     """
     J = robot.jacobian(robot.random(_RANK_TRIALS, seed=0), frame)
     J[:, :3] /= max(robot._structure(frame).length, 1e-300)

@@ -21,8 +21,8 @@ from supple.motion.linearization import Array
 
 SETS = 3  # number of sets of angles from which half-angle tangents are measured
 _TRIALS = 32  # number of random configurations on which the numberings are tested
-_FEW = 4  # number of them that suffice to discard most degenerate numberings
-_REGULAR = 0.8  # fraction of them at which a numbering must be regular
+_FEW = 4  # number of configurations that suffice to discard most degenerate numberings
+_REGULAR = 0.8  # fraction of the configurations at which a numbering must be regular
 _RECOVERED = 1e-3  # largest error of a configuration that counts as recovered from its pose [rad]
 
 
@@ -70,6 +70,6 @@ def _error(arm: _core.GeneralSpec, targets: Array, q: Array) -> float:
 
 
 def numbers_of(poses: FloatArray) -> Array:
-    """Return poses (..., 4, 4) as the kernel's targets (..., 12): columns and position."""
+    """Return poses (..., 4, 4) as the kernel's targets (..., 12): columns of R, then position."""
     made = np.asarray(poses, dtype=np.float64)[..., :3, :].swapaxes(-1, -2)
     return made.reshape(*made.shape[:-2], 12)

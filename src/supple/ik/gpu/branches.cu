@@ -36,8 +36,8 @@ struct BranchRequest {
   int q0_stride;    // nq, or 0 if all targets share one q0
   int nearest;      // whether the solutions nearest to q0 come first
   int comfortable;  // whether the most comfortable solutions come first
-  // The problem of each row of the arrays `turn` to `certain`; null if row i is problem i. The
-  // first row is entry `first` of this list of *listed entries.
+  // The problems of the rows of the arrays `turn` to `certain`: row i is entry `first` + i of this
+  // list, which has *listed entries. If it is null, row i is problem i.
   const int* list;
   const int* listed;
   int first;
@@ -79,9 +79,9 @@ __device__ __noinline__ bool polished(const BranchRequest& request, IterateState
   return polish_branch(ik, tolerances(request), at, [&] { take_step(at); });
 }
 
-// Polishes a candidate whose errors are too large or that was rounded to a limit. It uses memory of
-// its own, so that the caller's numbers stay in registers. Returns whether the result is a
-// solution.
+// Polishes a candidate whose errors are too large or that was rounded to a limit. The function uses
+// memory of its own, so that the caller's numbers stay in registers. Returns whether the result is
+// a solution.
 __device__ __noinline__ bool repaired(const BranchRequest& request, const double* target,
                                       Point& point, bool& certain) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
@@ -226,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(threads, verifying) verify(BranchRe
     solution = false;
     certain = certain && exact;
   }
-  // The index at which the row is written: solutions come first, sorted by cost and then by number.
+  // The index at which the candidate is written: solutions come first, sorted by cost, then number.
   const double* const q0 = there && request.nearest ? q0_of(request, problem) : nullptr;
   double cost = Number<double>::huge;
   if (solution) {
@@ -258,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(threads, verifying) verify(BranchRe
 namespace {
 
 // Whether the solution of a thread, which must exist, does not collide. `q` and `errors` receive
-// it.
+// the solution.
 __device__ bool is_free(const Request& world, const BranchRequest& request, const Place& at,
                         double* q, double* errors) {
   const long long from = static_cast<long long>(at.row) * capacity + at.number;

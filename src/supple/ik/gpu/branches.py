@@ -29,8 +29,8 @@ from supple.motion.linearization import Array
 
 CAPACITY = 8  # the same as `capacity` in branches.cu
 _THREADS = 64  # number of threads in a block, the same as `threads` in branches.cu
-_PER_PROCESSOR = 1024  # targets per multiprocessor whose candidates, 768 bytes each, are in memory
-_CHOSEN = 1 << 16  # number of blocked targets whose solutions are in memory, 1.3 kB each
+_PER_PROCESSOR = 1024  # targets per multiprocessor at a time, with 768 bytes of candidates each
+_CHOSEN = 1 << 16  # number of blocked targets solved at a time, with 1.3 kB of solutions each
 _MAX_TARGETS = 1 << 22  # maximum number of targets per launch, whose results take 2.4 GB
 
 
@@ -67,7 +67,7 @@ class Result:
 def texts_of(
     problem: CompiledProblem, arm: _core.ArmSpec, world: WorldSizes = NO_WORLD
 ) -> list[str]:
-    """Return the sources of the CUDA kernels for an arm, which are linked."""
+    """Return the source texts of the CUDA kernels for an arm, which are linked to each other."""
     constants = problem.kernel.constants()
     own = source("branches.cu", constants + _constants(arm), world=world)
     return [own, source("collide.cu", constants, world=world)] if any(world) else [own]
@@ -290,7 +290,7 @@ class GpuBranches:
         to: dict[str, int],
         work: Work,
     ) -> None:
-        """Sort solutions by a preference, from some arrays to others."""
+        """Copy solutions from the arrays `found` to the arrays `to`, sorted by a preference."""
         n, gpu, cost = self.problem.layout.robot.nq, self.device, work.scratch(8 * CAPACITY * count)
         request = SearchRequest(
             target=target,

@@ -95,7 +95,7 @@ class DeviceCall:
 
     @cached_property
     def at_once(self) -> tuple[str, ...]:
-        """The names of the parts that are made at once: those for which `Solutions` has a value."""
+        """The names of the parts that are not made lazily: `Solutions` has defaults for them."""
         return tuple(name for name in self.parts if hasattr(Solutions, name))
 
     def __call__(self, stream: int, given: Sequence[int], out: Solutions | None) -> Solutions:
@@ -164,11 +164,11 @@ class DeviceCalls:
         """Make a call that is not recorded yet, and record it for later calls with its layout.
 
         Args:
-            kind: See above.
-            targets: See above.
-            q0: See above.
-            stream: See above.
-            out: See above.
+            kind: See `DeviceCalls`.
+            targets: See `DeviceCalls`.
+            q0: See `DeviceCalls`.
+            stream: See `DeviceCalls`.
+            out: See `DeviceCalls`.
             split: Returns the targets of each task.
             record: Records a call, for the targets of each task and the seeds if there are any.
         """

@@ -26,7 +26,7 @@ struct FailureInThread {
     loaded = true;
     return first;
   }
-  // The threads of a warp wait for the slowest one, so that abandoning one saves no time.
+  // The threads of a warp wait for the slowest one, so that abandoning one start saves no time.
   __device__ bool is_hopeless(int, float) const { return false; }
   __device__ void keep(int, const Minimization<SearchReal>& minimum) {
     for (int j = 0; j < nq; ++j) q[j] = minimum.q[j];

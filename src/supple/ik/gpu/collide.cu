@@ -54,8 +54,8 @@ __device__ __noinline__ bool collides_exactly(const Request& request, int proble
   return closeness(pairs, bodies, request.clearance, 0.0, OneThread{}) == Closeness::closer;
 }
 
-// Memory of the poses of a thread's bodies. (In local memory, they would displace each other from
-// the cache.)
+// Memory of the poses of a thread's bodies. (In local memory, the poses of the threads would evict
+// each other from the cache.)
 __device__ float* shared_memory() {
   __shared__ float memory[in_shared_memory ? body_count * largest_block : 1];
   return memory;

@@ -119,9 +119,9 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
   polished.store(at);
 }
 
-// Rejects the solutions of the warp's threads that collide, up to the first that does not unless
-// `several`. Returns whether that of this thread is rejected. `rejected` counts them; the first one
-// is written, unless another solution was.
+// Rejects the solutions of the warp's threads that collide; unless `several`, only those before the
+// first that does not. Returns whether the solution of this thread is rejected. `rejected` counts
+// the rejected ones, the first of which is written, unless another solution was written before.
 __device__ __noinline__ bool reject_colliding(const Request& request, int problem,
                                               Polished& polished, int iterations, int starts,
                                               const KeptSolutions& kept, int& rejected) {
@@ -322,7 +322,7 @@ extern "C" __global__ void __launch_bounds__(64)
     }
     __syncwarp();
     if (checks && !lane && (rejected || undecided)) {
-      // All solutions of some arms are computed afterwards: then one that collides is enough.
+      // All solutions of the arm are computed afterwards for problems in `blocked`, if it exists.
       if (request.blocked && undecided) {
         request.outcome[problem] = Outcome::blocked;
         request.blocked[atomicAdd(request.counter + 2, 1)] = problem;

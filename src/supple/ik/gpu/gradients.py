@@ -34,7 +34,7 @@ class GpuGradients:
 
     Attributes:
         positions: Whether targets of solutions are positions, not poses.
-        scale: Scales of the joints in which solutions move as little as possible; () if all are 1.
+        scale: Scales: solutions move as little as possible in q / scale; () if all are 1.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ def run(
         stream: The CUDA stream.
         parameter: The damping λ² of a step, or that of a solution relative to the norm of J.
         positions: Whether targets of solutions are positions, not poses.
-        scale: Scales of the joints in which solutions move as little as possible; None if all are
-            1.
-        given: Further tensors, by names of members of `Request`. Those of numbers have the type of
-            q.
+        scale: Scales: solutions move as little as possible in the coordinates q / scale; None if
+            all are 1.
+        given: Further tensors, by names of members of `Request`. All except `success` have the
+            type of q.
     """
     made = [None if shape is None else q.new_empty(shape) for shape in shapes]
     read = {key: one.detach().contiguous() for key, one in {"q": q, **given}.items()}
@@ -134,7 +134,7 @@ def run(
 def gradients(
     frames: DifferentiableFrames, positions: bool, scale: tuple[float, ...], device: str
 ) -> GpuGradients:
-    """Return the gradients of frames on a GPU, which the robot keeps."""
+    """Return the gradients of frames on a GPU; the robot keeps them for later calls."""
     kept: dict[Any, GpuGradients] = vars(frames.robot).setdefault("_gpu_gradients", {})
     key = (frames.frame, positions, scale, device)
     if key not in kept:

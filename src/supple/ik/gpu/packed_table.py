@@ -12,8 +12,8 @@ from supple.motion.linearization import Array
 def packed_table(table: NDArray[np.float32], scale: Array) -> NDArray[np.float32]:
     """Return the table of seeds (k + 1, entries) in the order in which `nearest_seeds` reads it.
 
-    Each lane of a warp reads two rows of the values, four lanes apart, of every eighth seed. Values
-    are relative to their mean (k,), which follows.
+    Each lane of a warp reads two rows of the values, four rows apart, of every eighth seed. Values
+    are relative to their mean (k,), which is stored after the table.
     """
     weights, (k, count) = np.asarray(scale, np.float32)[:, None], (len(scale), table.shape[1])
     scaled, mean = table[:-1].astype(float), table[:-1].mean(axis=1, keepdims=True, dtype=float)
@@ -32,7 +32,7 @@ def packed_table(table: NDArray[np.float32], scale: Array) -> NDArray[np.float32
 
 
 def _rounded(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return numbers with 11 significant bits, which tensor cores use of a float."""
+    """Return numbers rounded to 11 significant bits, as many as tensor cores use of a float."""
     return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 

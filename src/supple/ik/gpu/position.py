@@ -257,7 +257,7 @@ class GpuSolver:
             sizes["solutions"] = 4 * count
         if seeds is not None:
             sizes["q0"] = 8 * math.prod(shape)
-        converted = 8 * self.problem.layout.kernel.targets * count  # by the search
+        converted = 8 * self.problem.layout.kernel.targets * count  # size of the targets [bytes]
         if (
             not isinstance(numbers, int) and count <= self._few()
         ):  # (one allocation takes less time)
@@ -392,8 +392,8 @@ class GpuSolver:
         if known is None:
             start("explore", exploring, *first)
         else:
-            # One solution that collides ends the first search. Then all solutions are compared, and
-            # a second search is for targets that may have more.
+            # One solution that collides ends the first search. Then all solutions that the arm has
+            # in closed form are checked; a second search is for targets that may have more.
             second = Request.from_buffer_copy(request)
             second.left, second.counter, second.blocked = again, own["counter"] + 16, None
             request.max_rejected = 1

@@ -292,7 +292,7 @@ struct PolishInThread {
   __device__ void descend(IterateState<double>& at) const {
     if constexpr (late && !remembers) {
       if (sizeof(SearchReal) < sizeof(double) && !steps++) return take_rough_step(at);
-      double q[nq], target[numbers], e[rows];  // copies, which leave registers
+      double q[nq], target[numbers], e[rows];  // copies leave registers, not `at`
       for (int j = 0; j < nq; ++j) q[j] = at.q[j];
       for (int i = 0; i < numbers; ++i) target[i] = at.target[i];
       for (int i = 0; i < rows; ++i) e[i] = at.e[i];

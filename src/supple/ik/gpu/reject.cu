@@ -14,8 +14,8 @@ __device__ bool solution_collides(const Request& request, int row, int problem) 
 
 }  // namespace
 
-// Adds the problems whose solutions of `finish` collide to those that are blocked, or leaves them
-// to `explore`.
+// Adds each problem whose solution from `finish` collides to the list `blocked` or, if it is null,
+// to the list `left`, which `explore` solves.
 extern "C" __global__ void __launch_bounds__(64) reject(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (!solution_collides(request, problem, problem)) return;

@@ -19,7 +19,8 @@ namespace {
 // packed_table.py).
 constexpr int steps = (numbers + 2 + 7) / 8;  // products of 8 values that one distance takes
 
-// A distance whose lowest `bits` tell where the seed is, so that the least distance tells it, too.
+// A distance whose lowest bits (the mask `bits`) are replaced by the place `where` of the seed, so
+// that the smallest distance also tells the place of the nearest seed.
 __device__ __forceinline__ float packed(float far, unsigned where, unsigned bits) {
   return __uint_as_float((__float_as_uint(far) & ~bits) | where);
 }
@@ -173,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
 
 namespace {
 
-// Polishes in one thread by steps of the search's precision alone, which suffice for most targets.
+// Polishes in one thread, only by steps in the search's precision, which suffice for most targets.
 struct PolishRoughly {
   const Request& request;
 
@@ -186,7 +187,7 @@ struct PolishRoughly {
   __device__ void descend(IterateState<double>& at) const { take_rough_step(at); }
   __device__ bool any(bool holds) const { return holds; }
   __device__ bool enough(bool) const { return false; }
-  __device__ bool stopped() const { return true; }  // after a few steps, others do better
+  __device__ bool stopped() const { return true; }  // after a few steps, `explore` takes over
 };
 
 // Whether `finish` polishes by itself, in registers.

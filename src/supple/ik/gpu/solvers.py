@@ -28,8 +28,8 @@ def gpu_solver(
         precision: Precision of the search, "mixed" or "double".
         several: Whether several solutions of a target are compared.
         world: Sizes of the robot in a world.
-            All joints that move a task are then searched together, because solutions are checked
-            as a whole.
+            With a world, all joints that move a task are searched together, because solutions are
+            checked as a whole.
     """
     number, info = device_named(device)
     options = (precision, several, number, info.architecture, world)

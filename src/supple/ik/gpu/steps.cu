@@ -1,4 +1,5 @@
-// A step for many linearizations, one thread for each: the first step of a loop, without memory.
+// A step for many linearizations, one thread for each: the first step of a loop, which has no
+// previous step.
 // Rows that are not finite, or whose step is not finite, give zeros.
 //
 // Compiled at run time for a step and the sizes of J: given.hpp holds the constants of a robot with

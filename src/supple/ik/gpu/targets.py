@@ -69,7 +69,7 @@ class Reader:
         """Return the batch axes, and the address of targets in the kernel's layout (count, k).
 
         Args:
-            given: One array for each task, as `DTYPES` with any strides.
+            given: One array for each task, of one of `DTYPES` and with any strides.
             work: The queue of launches that the conversion joins.
             max_count: Maximum number of targets.
             direct: Number of targets up to which those of a single task are not converted: their
@@ -129,7 +129,7 @@ class Reader:
         return (*own, n)
 
     def copy_seeds(self, given: DeviceArrayView, to: int, work: Work) -> int:
-        """Copy seeds to an address, in double precision; return that in the kernel's layout."""
+        """Copy seeds to an address, in double; return where they are in the kernel's layout."""
         self.copy(given, to, work)
         robot, count = self.problem.layout.robot, math.prod(given.shape[:-1])
         if robot.nq == robot.nv:
@@ -139,7 +139,7 @@ class Reader:
         return made
 
     def copy(self, given: DeviceArrayView, to: int, work: Work, width: int = 0) -> None:
-        """Copy rows (..., k) to an address, in double precision, each `width` after the last."""
+        """Copy rows (..., k) to an address, in double precision, with the row stride `width`."""
         *own, n = given.shape
         view = _view(given, tuple(own), (n,), tuple(own))
         self._read(view, PLAIN, to, width or n, math.prod(own), work)

@@ -42,8 +42,8 @@ class GpuCheck:
 
     Attributes:
         world: The model in GPU memory.
-        clearance: Least distance of all pairs [m]; a solution on the GPU is free only if it is also
-            free for distances that the CPU rounds otherwise.
+        clearance: Least distance of all pairs [m], increased by the rounding error, so that a
+            solution that is free on the GPU is also free on the CPU.
         max_rejected: Number of colliding solutions after which a search ends.
         joint: Address of the index of each coordinate in the solutions, -1 for joints that stay; 0
             if all joints are searched.
