@@ -59,6 +59,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def robot_files() -> RobotFiles:
     """Return a function that finds a robot file: find("frax", "assets/iiwa/iiwa14.urdf").
