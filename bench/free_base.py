@@ -90,7 +90,7 @@ def calls(
 
 
 def measured(robot: sp.Robot, tips: list[End], start: str, count: int, seed: int) -> Iterator[str]:
-    """Yield the cells of a row: the time on a fixed base, then ratio and misses of other bases."""
+    """Yield the cells of a row: time on a fixed base; ratio and missed targets per other base."""
     solvers = [calls(robot, base, tips, start, count, seed) for base in ("fixed", *BASES)]
     took = np.full((len(solvers), count), np.inf)
     missed = np.zeros(len(solvers), int)

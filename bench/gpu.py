@@ -280,7 +280,7 @@ def main() -> None:
             "# Position inverse kinematics on a GPU",
             "",
             f"{device}. A million Panda targets, given and returned as NumPy arrays, with both "
-            f"copies: {copied:.2f} s. The bound is the largest of three times that the chip's "
+            f"copies: {copied:.2f} s. The bound is the largest of three durations that the chip's "
             "arithmetic needs at least (bench/gpu_bound.py): for the operations in float of the "
             "iterations that led to the answers, for one verification in double of each answer, "
             "and for the longest sequence of operations that depend on each other.",

@@ -98,7 +98,7 @@ def solved(robot: supple.Robot, q: Any, T: Any) -> float:
     """Return the share of configurations that meet their targets within the joint limits."""
     found = robot.fk(np.asarray(q, float))
     away = np.linalg.norm(found[:, :3, 3] - T[:, :3, 3], axis=-1)
-    # 2 sin(angle / 2) of the rotation between them is the norm of the difference over √2
+    # For the angle between two rotations, 2 sin(angle / 2) is the norm of their difference over √2.
     turned = np.linalg.norm(found[:, :3, :3] - T[:, :3, :3], axis=(-2, -1)) / np.sqrt(2)
     inside = ((q >= robot.lower - 1e-6) & (q <= robot.upper + 1e-6)).all(axis=-1)
     return float(np.mean((away <= POSITION) & (turned <= ROTATION) & inside))

@@ -6,9 +6,9 @@ e_k is the error of the pose at each period, position and rotation vector, in wh
 as a metre, as in the tasks of a `Servo`. Sequential quadratic programming: the poses are
 linearized about the current motion, a banded program (`banded_qp.py`) gives the next one within a
 trust region, and a motion that is worse is discarded. Every motion of the sequence keeps all
-limits. It starts from the motions of several laws and from the inverse kinematics of the whole
-path, and the best result counts, so that it is never worse than one of these laws; it need not be
-the global minimum.
+limits. There is one sequence from the motion of each of several laws, and one from the inverse
+kinematics of the whole path. The best result counts, so that it is at least as good as each of
+these laws; it need not be the global minimum.
 
 Short passages have one unknown configuration per period. Long ones are cubic splines, whose control
 points keep the limits, and with them the spline at all times; errors still count in each period.

@@ -14,7 +14,7 @@ singularity, or around any other configuration:
 
 Speeds are 0.04 to 0.6 m/s, periods 1 to 20 ms, and joints reach their maximum speed in 50 to 200
 ms. Only paths all of whose poses are reachable are kept, except those beyond the reach. Two laws
-run with the same limits: the default step, and damped least squares with the constant 1e-6 as the
+run with the same limits: the default step, and damped least squares with λ² = 1e-6 as the
 plainest law. With --optimum, their errors are also compared with those of the best motion within
 the limits, which `optimum.py` finds with the whole path known.
 """
@@ -48,7 +48,7 @@ LAWS = {
 
 @dataclass(frozen=True)
 class Passage:
-    """A command over time: poses (K + 1, 4, 4), twists between them (K, 6), and what is meant."""
+    """A command over time: poses (K + 1, 4, 4), twists between them (K, 6), and exact poses."""
 
     robot: sp.Robot
     kind: str
@@ -75,7 +75,7 @@ def unit(twist: Array) -> Array:
 
 
 def inner_range(robot: sp.Robot) -> tuple[Array, Array]:
-    """Return position limits of at most ±π without 5 % of the range at both ends."""
+    """Return position limits of at most ±π, reduced by 5 % of the range at each end."""
     lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
     return lower + 0.05 * (upper - lower), upper - 0.05 * (upper - lower)
 
@@ -241,7 +241,7 @@ def motion(here: Passage, step: object) -> Array:
 
 
 def position_errors(here: Passage, q: Array) -> Array:
-    """Return the distances (K + 1,) of the end effector from what is meant [mm]."""
+    """Return the distances (K + 1,) of the end effector from the poses without noise [mm]."""
     return 1e3 * np.linalg.norm(here.robot.fk(q)[:, :3, 3] - here.meant[:, :3, 3], axis=1)
 
 
@@ -309,7 +309,8 @@ def print_ratios(drawn: list[Passage]) -> None:
     """Print the errors of the laws relative to those of the best motions."""
     import optimum
 
-    known = [one for one in drawn if one.kind not in ("step", "noise")]  # no law knows the noise
+    # In "noise", the laws get noisy poses, but the best motion follows the exact ones.
+    known = [one for one in drawn if one.kind not in ("step", "noise")]
     ratios: list[list[float]] = []
     for here in known:
         motions = [motion(here, step) for step in LAWS.values()]

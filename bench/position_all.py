@@ -7,8 +7,8 @@ The peers run in their own environment, `.venv-peers/position`. All libraries ge
 targets and are timed in alternating rounds; the time of a round is the median of its calls, and the
 median of all rounds counts. Times of batches are processor times.
 
-A configuration counts as missed if it is found by a peer, by one of the searches from 10,000 seeds,
-or is the one that a target was made from, and if it
+A configuration counts as missed if a peer or one of the searches from 10,000 seeds finds it, or if
+a target was made from it, and if it
   - is inside the joint limits, up to full turns, and
   - after Newton iterations reaches the target to 1e-9 (m, and entries of the rotation), and
   - differs from each solution of supple by more than 1e-3 rad in some joint, up to full turns.

@@ -30,7 +30,7 @@ LIMIT = (
     "operations (Golub & Van Loan, section 8.3), 972 multiplications, and J Jᵀ and UᵀJ 399 more: "
     "4.8 times as much; we know of no method that takes less than twice. TrackingBound and the "
     "rules of Mayorga damp little near a singularity, or divide by σ_min: where rounding errors of "
-    "J Jᵀ would be visible they compute an SVD, and the other lanes of its SIMD vector wait for it."
+    "J Jᵀ would be visible they compute an SVD, and the other lanes of the SIMD vector wait for it."
 )
 
 

@@ -60,7 +60,7 @@ def main():
         lowest = min(table.distance(robot, q) for q in motion.q)
         held = ((motion.status & sp.StepStatus.CONSTRAINT_LIMIT) != 0).mean()
         name = "with the table" if constraints else "without"
-        print(f"{name}: lowest point at {1e3 * lowest:.2f} mm, held back in {held:.0%}")
+        print(f"{name}: lowest point at {1e3 * lowest:.2f} mm, held back in {held:.0%} of steps")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from supple.collision import Box, Capsule, Sphere, contacts
 
 arm = sp.load("ur5e")
 
-# A capsule for each long part of the arm. With a URDF file they are read from it: `arm.shapes`.
+# A capsule for each long part of the arm. The shapes of a URDF file are in `arm.shapes`.
 sideways = [0, np.pi / 2, 0]
 links = {
     "link2": Capsule(0.06, 0.42, sp.pose([0.2125, 0, 0.13], rpy=sideways)),
@@ -34,7 +34,7 @@ for k in range(2500):
     closest = min(closest, contacts(arm, world, q)[0].distance)
     farthest = max(farthest, float(np.linalg.norm((arm.fk(q) - target)[:3, 3])))
     held += sp.StepStatus.COLLISION_LIMIT in servo.status
-    # The ball crosses the circle, between two calls, and the world is told where it is.
+    # Between two calls the ball moves on, across the circle, and the world gets its new place.
     world = world.moved({"ball": [-0.6, -0.7 + 0.8 * speed * k * dt, 0.3]})
     servo.world = world
 

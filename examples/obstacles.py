@@ -7,7 +7,7 @@ from supple.collision import Box, Capsule, collides
 
 arm = sp.load("ur5e")
 
-# A capsule for each long part of the arm. With a URDF file they are read from it: `arm.shapes`.
+# A capsule for each long part of the arm. The shapes of a URDF file are in `arm.shapes`.
 along_x = sp.pose([0.2125, 0, 0.13], rpy=[0, np.pi / 2, 0])
 links = {
     "link2": [Capsule(0.06, 0.42, along_x)],

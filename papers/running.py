@@ -110,9 +110,9 @@ def _interrupts_delayed() -> Iterator[None]:
     """Delay interrupts of this process, and block them in processes that start in the context.
 
     Ctrl-C reaches the whole process group, and a worker that is still importing would print a
-    traceback. A signal mask is inherited, so it protects the worker from its first instruction. It
-    does not protect this process: another thread (of BLAS, for example) can receive the signal, and
-    Python then calls the handler in the main thread. So the handler is replaced, too.
+    traceback. A signal mask is inherited, so it protects the worker from its first instruction
+    on. It does not protect this process: another thread (of BLAS, for example) can receive the
+    signal, and Python then calls the handler in the main thread. So the handler is replaced, too.
     """
     came = []
     main = threading.current_thread() is threading.main_thread()  # only it may set a handler

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-# With a process on each core, threads of BLAS only wait for each other. Set before NumPy's import.
+# With a process on each core, BLAS threads only wait for each other. Set before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections.abc import Callable, Iterator

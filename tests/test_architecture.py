@@ -58,7 +58,7 @@ def place_of(module: str) -> str:
 
 
 def imported(path: Path, types: bool = True) -> Iterator[str]:
-    """Yield the modules of supple that a file imports; without `types`, only those it runs."""
+    """Yield the modules of supple that a file imports; `types` includes those for type checks."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     checked = [n for n in nodes if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
     left_out = [] if types else [inner for node in checked for inner in ast.walk(node)]
@@ -173,7 +173,7 @@ def test_at_most_39_public_names_are_at_top_level() -> None:
     assert len(PUBLIC - {"__version__"}) <= 39
 
 
-def test_each_name_is_exported_once() -> None:
+def test_each_public_object_is_exported_once() -> None:
     modules = [importlib.import_module(name) for name in PUBLIC_MODULES]
     objects = [getattr(module, name) for module in modules for name in module.__all__]
     assert len({id(one) for one in objects}) == len(objects)

@@ -1,4 +1,4 @@
-"""Every argument is accepted or rejected by an error of supple, for any value."""
+"""Any value of any argument is accepted, or rejected by an error of supple."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def test_the_index_of_the_benchmarks_lists_every_program_and_result() -> None:
 
 
 def test_the_gpu_benchmark_has_the_options_of_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It searches as long as a solver does for targets that few seeds reach."""
+    """It tries as many seeds for a target as a solver does."""
     monkeypatch.syspath_prepend(BENCH)
     import gpu
     import supple as sp

@@ -1,7 +1,7 @@
 """Only `integrate` and `difference` add to configurations or subtract them.
 
 Joints with more coordinates than degrees of freedom, such as ball joints with quaternions, need
-other formulas than q + v. They can be added in one place as long as no other code adds to q, in
+other formulas than q + v. These formulas can be in one place only if no other code adds to q, in
 Python, in the kernel, in the drivers and on a GPU.
 """
 

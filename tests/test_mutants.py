@@ -16,7 +16,7 @@ MUTANTS = mutants.load()
 
 def test_every_mutant_names_an_existing_text_and_test() -> None:
     for mutant in MUTANTS:
-        mutants.check(mutant)  # names the mutant
+        mutants.check(mutant)  # an error names the mutant
 
 
 def test_there_are_at_least_60_mutants_with_distinct_numbers() -> None:

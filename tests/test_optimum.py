@@ -89,7 +89,7 @@ def test_the_optimum_is_within_limits_and_never_worse_than_the_default_step(
 
 
 def test_the_optimum_finds_an_existing_exact_motion() -> None:
-    """The optimum of poses that a motion within the limits reaches is zero, from another start."""
+    """For poses that a motion within limits reaches, the error found from another start is zero."""
     robot = sp.load("ur5e")
     here = drawn(robot, "ordinary", 5)
     t = np.arange(len(here.twists) + 1) * here.dt

@@ -83,7 +83,7 @@ def test_names_are_imported_from_where_type_checkers_find_them() -> None:
     ("old", "new"),
     [("track", "called simulate"), ("follow", "called plan_path"), ("devices", "in supple.gpu")],
 )
-def test_a_renamed_or_moved_function_is_named_by_the_error(old: str, new: str) -> None:
+def test_the_error_about_a_renamed_or_moved_function_says_where_it_is(old: str, new: str) -> None:
     with pytest.raises(AttributeError, match=f"it is {new}$"):
         getattr(supple, old)
 
@@ -91,7 +91,7 @@ def test_a_renamed_or_moved_function_is_named_by_the_error(old: str, new: str) -
 @pytest.mark.parametrize(
     "place", ["damping", "steps", "redundancy", "criteria", "collision", "retargeting"]
 )
-def test_a_name_of_a_module_is_found_by_the_error(place: str) -> None:
+def test_the_error_about_a_name_of_a_module_states_the_module(place: str) -> None:
     elsewhere = set(importlib.import_module(f"supple.{place}").__all__) - set(supple.__all__)
     for name in sorted(elsewhere):
         with pytest.raises(AttributeError, match=f"{name}'; it is in supple\\."):

@@ -39,7 +39,7 @@ CORE_HEADERS = sorted(
 )
 DEVICE = ROOT / "tests/support/kernel/device.cu"
 # Each compiler checks one target only, because a target takes a minute.
-QUICK = "-G"  # no optimization: it takes four times as long and finds no further errors
+QUICK = "-G"  # no optimization, which would take four times as long and find no further errors
 # Virtual architectures need no assembler, which takes three times as long and finds no errors.
 NVCC_TARGETS = ("compute_80",)
 NVRTC_TARGETS = ("compute_90",)

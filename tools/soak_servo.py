@@ -29,7 +29,7 @@ from supple.errors import InputError
 from supple.redundancy import NullSpace, Priority
 
 STEPS = 2000  # number of steps of one motion
-LARGE, FEWER = 10, 10  # robots with more joints than LARGE take fewer steps, each 15 times as long
+LARGE, FEWER = 10, 10  # above LARGE joints: 1/FEWER of the steps, each 15 times as long
 TARGETS = 100  # number of targets of a path in mode "path"
 JUMP = 200  # largest number of steps between jumps of the command
 DIRECTION = 1e-9  # largest relative deviation from the direction of the command in mode "scale"

@@ -42,7 +42,8 @@ class Arm:
             component along the singular direction u is removed.
         reach: Distance from shoulder to wrist of the stretched arm [m].
         rows: Number of controlled rows: 6 for poses, 3 for positions.
-        pitch: Index of the joint in whose plane a stretched arm moves sideways.
+        pitch: Index of the joint whose axis is perpendicular to the sideways motion of a stretched
+            arm.
     """
 
     robot: sp.Robot
@@ -133,8 +134,8 @@ def more_arms() -> dict[str, Arm]:
 
 
 # The angles of a stretched arm, the joints that Newton's method may move, the reach [m], the number
-# of rows, and the joint in whose plane the arm moves sideways. The arm of the Fetch is horizontal,
-# so that its lift cannot move the hand along the arm.
+# of rows, and the joint whose axis is perpendicular to the sideways motion of the arm. The arm of
+# the Fetch is horizontal, so that its lift cannot move the hand along the arm.
 STRETCHED: dict[str, tuple[dict[str, float], tuple[str, ...], float, int, str]] = {
     "xarm6": (
         {"joint1": 0.3, "joint2": 0.2, "joint3": -2.735, "joint4": 0.2, "joint5": 1.0},
@@ -181,7 +182,7 @@ def stretched(
     rows: int,
     at: str,
 ) -> Arm:
-    """Return an arm with stretched passages only; joints not in `angles` are at zero."""
+    """Return an arm that has only the posture "stretched"; joints not in `angles` are at zero."""
     names = robot.joint_names
     posture = tuple(angles.get(name, 0.0) for name in names)
     joints = tuple(names.index(name) for name in free)

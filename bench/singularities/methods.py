@@ -85,10 +85,10 @@ SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e
 
 
 def own_limits(robot: sp.Robot, mode: Mode = "exact") -> sp.Limits:
-    """Return the robot's limits, with the acceleration of its fastest joint for all.
+    """Return the robot's limits, with the acceleration limit of its fastest joint for all joints.
 
-    They are about three times the default accelerations of a Servo, so that the methods with and
-    without acceleration limits can be compared.
+    These acceleration limits are about three times the default ones of a Servo, so that the methods
+    with and without acceleration limits can be compared.
     """
     moves = np.abs(robot.jacobian(robot.random(5, seed=0))).reshape(-1, robot.dof).max(axis=0) > 0
     fastest = np.full(robot.dof, np.inf)

@@ -63,7 +63,7 @@ Method: TypeAlias = Callable[[Problem, Array], Iterator[Array]]  # yields q afte
 
 
 def cyclic_coordinate_descent(problem: Problem, q: Array) -> Iterator[Array]:
-    """Minimize f over one joint after the other, from the tips to the base; one sweep at a time.
+    """Minimize f over one joint after the other, from the tips to the base, in each iteration.
 
     For a joint with axis v through p, the best rotation of the end effectors beyond it is
     atan2(Σ vᵀ(a × b), Σ aᵀb), where a and b are the parts of s − p and t − p across the axis. The
@@ -133,7 +133,7 @@ def _searched(problem: Problem, q: Array, step: Array, g: Array) -> Array:
 
 
 def by_step(step: Callable[[supple.Linearization], Array]) -> Method:
-    """Return a method of the paper as an iteration."""
+    """Return a method that repeats a step of the paper."""
 
     def iterate(problem: Problem, q: Array) -> Iterator[Array]:
         while True:

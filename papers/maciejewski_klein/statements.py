@@ -98,8 +98,8 @@ class Switch:
 
     Attributes:
         shoulder: Interval in which the wrist is nearest to the shoulder's axis.
-        at: Interval after it in which u6 turns the most.
-        turn: Rotation of u6 from 20 intervals before that to 20 after it [deg].
+        at: Interval after `shoulder` in which u6 turns the most.
+        turn: Rotation of u6 from 20 intervals before `at` to 20 after it [deg].
         shares: Shares of the wrist in v6 at the shoulder and at the end of the path.
     """
 

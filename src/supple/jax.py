@@ -9,7 +9,7 @@
 All functions work with `jax.jit`, `jax.vmap` and `jax.grad`. Leading axes are batch axes; float32
 gives float32, and the work is done in float64, on the CPU. Gradients are of first order, in reverse
 mode. XLA calls the kernel as foreign functions (`jax.ffi`), without Python. Versions of JAX without
-them, solvers that need Python, and GPUs use `jax.pure_callback`.
+`jax.ffi`, solvers that need Python, and GPUs use `jax.pure_callback`.
 """
 
 from __future__ import annotations

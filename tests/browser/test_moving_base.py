@@ -1,4 +1,4 @@
-"""Robots with quaternions in a real Chromium: `make test-view`."""
+"""Robots whose configuration has quaternions, in a real Chromium: `make test-view`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_check_lists_the_nearest_pairs(tmp_path: Path) -> None:
     assert found("check", PANDA, scene(tmp_path, 5.0), code=1)["collides"]
     text = run("check", PANDA, scene(tmp_path, 0.05), "--srdf", str(DATA / "panda.srdf"))
     assert "59 shapes on 11 links, 1 obstacles" in text.output
-    # An obstacle keeps the whole clearance; links that are close by construction need not.
+    # An obstacle must keep the whole clearance; links that are close by construction need not.
     ball = next(each for each in made["contacts"] if "ball" in each["pair"])
     assert found(*words, "--clearance", str(ball["distance"] + 1e-3), code=1)["collides"]
 

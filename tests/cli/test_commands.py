@@ -167,7 +167,7 @@ def test_branches_of_a_position_are_infinitely_many() -> None:
     assert reason.startswith("3 rows for 6 joints have infinitely many solutions")
 
 
-def test_branches_say_by_what_they_are_ordered() -> None:
+def test_the_help_of_branches_says_how_solutions_are_ordered() -> None:
     words = " ".join(run("branches", "--help").stdout.split())
     assert "farthest from joint limits is first or, with --q0, the one nearest" in words
 

@@ -16,7 +16,7 @@ from supple.cli.hints import in_options
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_writes_its_result_to_the_file_of_option_o(name: str) -> None:
+def test_commands_that_write_a_result_file_take_the_options_o_and_out(name: str) -> None:
     """Every command that writes its result to a file takes -o and --out."""
     command = cli.get_command(None, name)  # type: ignore[arg-type]
     outs = [each.opts for each in command.params if "--out" in each.opts]  # type: ignore[union-attr]
@@ -81,7 +81,7 @@ def test_commands_translate_every_python_phrase_of_error_messages() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("track", "simulate"), ("follow", "plan-path")])
-def test_a_renamed_command_is_named_by_the_error(old: str, new: str) -> None:
+def test_the_error_about_an_old_command_name_states_the_new_one(old: str, new: str) -> None:
     assert f"It is called {new}" in CliRunner().invoke(cli, [old, "panda"]).output
 
 

@@ -1,4 +1,4 @@
-"""Samples have their scheme's distribution and are split by region; readers yield each once."""
+"""Samples follow their scheme and are split by region; readers yield each sample once."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_workspace_samples_are_uniform_over_the_reachable_poses(tables: dict[str
 
 
 def test_singular_samples_are_near_singularities(tables: dict[str, Any]) -> None:
-    """Each has the smallest σ of 32 uniform samples, so the median σ is their 2 % quantile."""
+    """Each has the least of 32 uniform σ; the median is the 2 % quantile of uniform σ."""
     uniform = np.sort(tables["joints"]["sigma_min"].to_numpy())
     median = np.median(tables["singular"]["sigma_min"].to_numpy())
     share = np.searchsorted(uniform, median) / len(uniform)

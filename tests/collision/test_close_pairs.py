@@ -104,7 +104,7 @@ def test_links_need_not_keep_more_than_their_distance_in_the_neutral_configurati
 
 
 @pytest.mark.parametrize("seed", seeds(8))
-def test_obstacles_and_held_objects_keep_the_whole_clearance(seed: int) -> None:
+def test_obstacles_and_held_objects_must_keep_the_whole_clearance(seed: int) -> None:
     """Even where they are closer, or overlap, in the neutral configuration."""
     rng = np.random.default_rng(seed)
     robot = arm()
@@ -122,7 +122,7 @@ def test_obstacles_and_held_objects_keep_the_whole_clearance(seed: int) -> None:
     assert servo.status & EXCEEDED
 
 
-def test_geoms_of_the_world_of_an_mjcf_file_keep_the_whole_clearance() -> None:
+def test_geoms_of_the_world_of_an_mjcf_file_must_keep_the_whole_clearance() -> None:
     text = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
       <body name="a" pos="0 0 0.3"><joint axis="0 1 0" range="-1 1"/>
         <geom type="capsule" fromto="0 0 0 0.2 0 0" size="0.02"/>

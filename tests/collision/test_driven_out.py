@@ -23,7 +23,7 @@ CLEARANCE, STEPS = 0.01, 600
 def in_a_box(
     robot: sp.Robot, rng: np.random.Generator, depth: float
 ) -> tuple[CollisionModel, np.ndarray]:
-    """Return a robot with some links in a box, the deepest by at most `depth`; no other pairs."""
+    """Return a model whose pairs are links and a box, and a q with links up to `depth` in it."""
     links = list(robot.shapes)
     while True:
         q = robot.random(seed=rng)
@@ -41,7 +41,7 @@ def in_a_box(
 @pytest.mark.parametrize("seed", seeds(10))
 @pytest.mark.parametrize("name", list(ROBOTS))
 def test_no_pair_comes_closer_on_the_way_out(name: str, seed: int) -> None:
-    """No pair inside the clearance, for any command; an arm that cannot get out stops."""
+    """For any command, pairs inside the clearance come no closer; a stuck arm stops."""
     rng = np.random.default_rng([seed, 5])
     robot = ROBOTS[name]
     model, q = in_a_box(robot, rng, 0.1)

@@ -60,7 +60,7 @@ def test_shapes_of_urdf_links_are_read() -> None:
         ('<origin xyz="a b c"/><geometry><sphere radius="1"/></geometry>', "xyz"),
     ],
 )
-def test_wrong_shapes_matter_only_when_they_are_used(shapes: str, match: str) -> None:
+def test_invalid_shapes_raise_an_error_only_when_they_are_used(shapes: str, match: str) -> None:
     robot = arm(f"<collision>{shapes}</collision>")
     with pytest.raises(DescriptionError, match=match) as caught:
         len(robot.shapes)

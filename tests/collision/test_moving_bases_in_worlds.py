@@ -1,7 +1,7 @@
 """Robots with ball and floating joints among obstacles: certificates of motions, and a `Servo`.
 
-Between samples, ball joints turn by the shortest rotations. Distances are judged at many places of
-these, by the kernel's distances of one configuration.
+Between samples, ball joints turn by the shortest rotations. Motions are judged at many
+places, by the kernel's distances at single configurations.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def moved(robot: sp.Robot, base: Array) -> sp.Robot:
     return sp.Robot(robot.description, base=base)
 
 
-def test_an_arm_on_a_base_that_rests_has_the_certificate_of_the_arm() -> None:
+def test_an_arm_on_a_resting_floating_base_has_the_certificate_of_a_fixed_arm() -> None:
     arm = sp.load("panda")
     free = arm.with_base("floating")
     links = {name: c.Capsule(0.05, 0.1) for name in arm.description.links[2:]}

@@ -1,4 +1,4 @@
-"""A Servo, `simulate` and batches with tasks whose Jacobian is that of the point at the target."""
+"""A Servo, `simulate` and batches with tasks whose Jacobian is that at the target's position."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_a_joint_comes_back_into_a_narrow_range_without_braking_too_hard() -> No
 
 @pytest.mark.parametrize("bound", [0.2, 1.0])
 def test_acceleration_and_norm_limits_hold_while_joints_return_inside(bound: float) -> None:
-    """Several joints return inside their limits at once, within the bound on the norm."""
+    """Several joints return inside their limits at the same time, within the bound on the norm."""
     arm, dt, a = robot("panda"), 0.01, 2.0
     middle = (arm.lower + arm.upper) / 2
     limits = Limits(middle - 0.05, middle + 0.05, arm.max_speed, np.full(7, a), max_norm=bound)

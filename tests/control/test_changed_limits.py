@@ -1,4 +1,4 @@
-"""Limits that change while the robot moves take effect, within those on acceleration and jerk.
+"""Limits that change during a motion take effect within the limits on acceleration and jerk.
 
 SUPPLE_MOTIONS sets the number of random motions.
 """
@@ -65,7 +65,7 @@ def steps_to_slow_down(limits: Limits, speed: Array, dt: float) -> float:
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @pytest.mark.parametrize("seed", sorted({*generated.seeds(MOTIONS), *HARD}))
 def test_joints_slow_down_to_new_limits_within_acceleration_and_jerk(seed: int, mode: str) -> None:
-    """Only until then they exceed the limits on speed or norm, and the status says so."""
+    """They exceed limits on speed or norm only until they have slowed down, as the status says."""
     rng = np.random.default_rng((1, seed))
     arm = generated.robot(rng, joints=int(rng.integers(1, 8)), size=1.0)
     arm = arm.with_limits(lower=-1e3, upper=1e3)

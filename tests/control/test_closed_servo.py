@@ -47,7 +47,7 @@ def limits_of(robot: sp.Robot) -> sp.Limits:
 
 
 def check_step(limits: sp.Limits, servo: sp.Servo, before: Array, q: Array) -> None:
-    """Check the limits of a step: acceleration may give way to loops, and the status says so."""
+    """Check the limits of a step; where loops need more acceleration, the status must report it."""
     assert (np.abs(servo.qd) <= limits.max_speed * (1 + 1e-12)).all()
     exceeded = np.abs(servo.qd - before) > limits.max_acceleration * DT * (1 + 1e-9) + 1e-12
     if sp.StepStatus.ACCELERATION_EXCEEDED not in servo.status:
@@ -57,7 +57,7 @@ def check_step(limits: sp.Limits, servo: sp.Servo, before: Array, q: Array) -> N
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_loop_that_is_open_closes_and_the_status_says_so_until_then(name: str) -> None:
+def test_the_status_reports_loops_that_are_not_closed(name: str) -> None:
     text, tips, tasks = CASES[name]
     robot = sp.mjcf(text, tips=tips)
     rng = np.random.default_rng(3)
@@ -177,7 +177,7 @@ def test_copies_keep_loops_closed() -> None:
         np.testing.assert_array_equal(there, copy.copy(servo)(q, [0.1, 0, 0]))
 
 
-def test_what_a_servo_cannot_keep_closed_is_refused() -> None:
+def test_limits_of_mode_scale_are_refused_for_robots_with_loops() -> None:
     robot = sp.mjcf(CASES["weld0"][0], tips="tip")
     with pytest.raises(InputError, match='loops of a robot need limits of mode "exact"'):
         sp.Servo(robot, dt=DT, limits=sp.Limits.for_robot(robot, mode="scale"))

@@ -29,7 +29,7 @@ def drawn(rng: np.random.Generator) -> tuple[Robot, Servo, np.ndarray, np.ndarra
 
 
 def driven(servo: Servo, q: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the joints are after a motion, and their velocities in the steps after it."""
+    """Return the last configuration of a motion, and the velocities of its last steps."""
     for _ in range(int(SECONDS / servo.dt)):
         q = servo(q, target=target)
     velocities = []

@@ -1,4 +1,4 @@
-"""Default accelerations depend on the joint alone and are plausible; those of a file precede."""
+"""Default accelerations depend on the joint alone and are plausible; a file may give others."""
 
 from __future__ import annotations
 

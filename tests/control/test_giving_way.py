@@ -1,7 +1,7 @@
-"""Where no motion within the limits follows a command, the default gives way as well as others.
+"""Where limits prevent following, the default errs on average no more than constant damping.
 
-Motions are drawn from a seed: they are feasible within limits that are then lowered, so that they
-exceed them. All laws have the same limits. `SUPPLE_PASSAGES` draws more.
+Motions are drawn from a seed. They are feasible within limits that are then lowered, so that the
+motions exceed them. All laws have the same limits. `SUPPLE_PASSAGES` draws more.
 """
 
 from __future__ import annotations

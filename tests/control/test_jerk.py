@@ -151,7 +151,7 @@ def test_all_limits_hold_for_any_motion_of_the_target(name: str, mode: str) -> N
         check(limits, q, dt)
 
 
-def test_a_joint_that_cannot_stop_smoothly_exceeds_its_jerk_alone() -> None:
+def test_a_joint_that_cannot_stop_smoothly_exceeds_only_its_jerk_limit() -> None:
     """Limits on position, speed and acceleration have precedence; the status reports the excess."""
     arm = robot("planar2")
     limits = Limits([-1, -1], [1, 1], [3, 3], [20, 20], [50, 50])  # type: ignore[arg-type]

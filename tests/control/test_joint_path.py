@@ -58,7 +58,7 @@ def test_a_spline_stays_between_its_limits(seed: int) -> None:
     for order in range(3):
         unit = size / np.diff(s).min() ** order
         np.testing.assert_allclose(before[order], after[order], atol=1e-9 * unit)
-    # it is the usual spline where that one stays inside
+    # a coordinate is that of the usual spline if the usual one stays inside
     if len(s) > 3:
         usual = Spline.through(s, q)
         at = rng.uniform(s[0], s[-1], 100)

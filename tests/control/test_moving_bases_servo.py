@@ -94,7 +94,7 @@ def test_almost_all_random_targets_of_moving_bases_are_met() -> None:
     assert len(missed) <= 1e-3 * nightly(30_000, 800), missed
 
 
-def test_a_search_stays_near_the_configuration_of_a_moving_base(
+def test_a_search_on_a_moving_base_stays_near_q0(
     robot_files: Callable[[str, str], Path],
 ) -> None:
     robot = sp.urdf(robot_files(*G1)).with_base("floating")
@@ -153,7 +153,7 @@ def test_a_posture_of_one_coordinate_of_an_orientation_is_refused() -> None:
 
 @pytest.mark.parametrize("seed", range(nightly(12, 3)))
 def test_a_robot_on_a_floating_base_keeps_the_clearance_from_obstacles(seed: int) -> None:
-    """Distances do not depend on the base: the world may move instead of the robot."""
+    """Distances are the same if the world moves the opposite way instead of the base."""
     rng = np.random.default_rng([seed, 34])
     fixed = with_spheres(sp.load("panda"))
     robot = fixed.with_base("floating")

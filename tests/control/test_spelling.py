@@ -127,7 +127,7 @@ FORMS: dict[str, Callable[[Array], Any]] = {
 
 @pytest.fixture
 def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the arguments that Python converts, as they are given to a Servo."""
+    """Return a list that collects the names of the arguments that Python converts."""
     made: list[str] = []
     plain = module.command_converter
 
@@ -194,8 +194,8 @@ def test_a_single_task_refuses_commands_in_a_sequence() -> None:
 
 
 @pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
-def test_an_array_holds_the_commands_of_several_tasks(seed: int, detours: list[str]) -> None:
-    """An array of targets or velocities with the same shape is read like a list of them."""
+def test_one_array_may_hold_the_commands_of_several_tasks(seed: int, detours: list[str]) -> None:
+    """Targets or velocities of equal shapes are read from one array as they are from a list."""
     arm, _, q, _ = case(seed)
     frames = [*arm.tips, *arm.frames][:3]
     other = generated.configurations(arm, 1, np.random.default_rng(seed))[0]

@@ -76,7 +76,7 @@ def test_polygons_without_room_are_refused(
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_a_support_polygon_has_its_place_in_the_order_of_priorities(seed: int) -> None:
-    """Below a hand in priority, it gives way, only as far as necessary; above it, it holds."""
+    """With less priority than a hand, the polygon gives way; with more, it holds."""
     rng = np.random.default_rng(seed)
     robot = drawn_figure(rng)
     start = robot.random(seed=rng)

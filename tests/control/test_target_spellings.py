@@ -1,4 +1,4 @@
-"""`solve`, `Servo`, `simulate`, `linearize` and `plan_path` read targets in the same way.
+"""`solve`, `Servo`, `simulate` and `linearize` read targets in the same way.
 
 Every spelling of the targets of some tasks is accepted by all of them, with the same result, or
 rejected by all of them with the same sentence.

@@ -37,7 +37,7 @@ def optimum(q: Array, bounds: Bounds) -> float:
 
 
 def assert_inside(law: TimeLaw, bounds: Bounds) -> None:
-    """Check a motion at 20,000 times, and at the ends of all phases of constant jerk or cells."""
+    """Check a motion at 20,000 times, and at the ends of all cells or phases of constant jerk."""
     q, *rates = law.at(np.union1d(np.linspace(0, law.duration, 20_001), law.t))
     for rate, limit in zip(rates, bounds[:3], strict=True):
         assert (np.abs(rate) <= limit * (1 + 1e-12)).all()
@@ -52,7 +52,7 @@ def test_a_line_takes_the_time_of_its_formula(seed: int) -> None:
     assert law.duration == pytest.approx(expected, rel=1e-8)
     np.testing.assert_allclose(law.at(np.array([0.0, law.duration]))[0], path.q, atol=1e-12)
     assert_inside(law, path.bounds)
-    # so does the optimization, up to its accuracy
+    # the optimization finds the same duration, up to its accuracy
     found = fastest_with_jerk(path.spline, path.bounds)
     assert expected * (1 - 1e-9) <= found.duration <= expected * 1.002
 

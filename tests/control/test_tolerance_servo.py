@@ -149,7 +149,7 @@ def least_norm(J: Array, low: Array, high: Array) -> Array:
 
 
 def test_a_step_is_the_shortest_that_meets_all_intervals() -> None:
-    """Rows with a range satisfy k(o - upper) <= J q̇ - v <= k(o - lower) for the offset o."""
+    """Rows with a range satisfy k(o + lower) <= J q̇ - v <= k(o + upper), o = target - position."""
     rng = np.random.default_rng(3)
     acted, trials = 0, nightly(300, 100)
     for trial in range(trials):

@@ -1,4 +1,4 @@
-"""Joint velocities of many robots with moving bases equal those of separate steps."""
+"""Joint velocities of many robots with moving bases: exact damped steps, within limits."""
 
 from __future__ import annotations
 

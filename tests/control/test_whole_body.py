@@ -1,4 +1,4 @@
-"""Steps of robots with a floating base: hands, feet, center of mass and posture at once."""
+"""Steps of robots with a floating base: hands, feet, center of mass and posture together."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_target_of_a_posture_may_be_a_whole_configuration() -> None:
 
 
 def figure() -> tuple[sp.Robot, list[sp.tasks.Task], Array]:
-    """Return a humanoid with straight knees, tasks for feet, hands and pelvis, and where it is."""
+    """Return a humanoid with straight knees, tasks for feet, hands and pelvis, and q."""
     robot = humanoid().with_base("floating")
     q = robot.neutral()
     feet, hands = ("left_foot", "right_foot"), ("left_hand", "right_hand")

@@ -317,7 +317,7 @@ def test_an_attribute_with_too_many_characters_is_refused() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["revolute", "prismatic"])
-def test_a_mimic_of_a_fixed_joint_at_infinity_is_refused(kind: str) -> None:
+def test_a_mimic_joint_that_would_be_welded_at_infinity_is_refused(kind: str) -> None:
     far = [f'<mimic joint="{name}" multiplier="1e300" offset="1e300"/>' for name in "jk"]
     text = chain(
         joint("j", "a", "b"),

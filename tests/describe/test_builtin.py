@@ -250,7 +250,7 @@ def test_the_so101_has_the_dimensions_of_the_makers_file() -> None:
     for name in ("lower", "upper", "max_speed"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=1e-12)
     q = ours.random(20, seed=0)
-    np.testing.assert_allclose(ours.fk(q), theirs.fk(q), atol=3e-5)  # of angles with six digits
+    np.testing.assert_allclose(ours.fk(q), theirs.fk(q), atol=3e-5)  # the angles have six digits
     # At zero, the gripper reaches forward, and turns about its own axis.
     assert ours.fk(np.zeros(5))[0, 3] > 0.35
     np.testing.assert_allclose(

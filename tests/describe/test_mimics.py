@@ -124,7 +124,7 @@ def test_position_limits_that_leave_no_range_are_ignored_with_a_warning() -> Non
     with pytest.warns(UserWarning, match="'bad' follows 'lead'"):
         robot = sp.Robot(Description("gripper", joints))
     assert (robot.lower[0], robot.upper[0], robot.max_speed[0]) == (0, 0.7, 1)
-    with warnings.catch_warnings():  # said once, not again by each variant
+    with warnings.catch_warnings():  # variants of the robot do not repeat the warning
         warnings.simplefilter("error")
         assert robot.with_base(np.eye(4)).with_tips("d").upper[0] == 0.7
 

@@ -100,7 +100,7 @@ def test_a_group_moves_as_the_robot_does_with_its_other_joints_frozen() -> None:
         assert np.allclose(robot.fk(full, "e"), arm.fk(arm.reduced_q(full)), atol=1e-15)
 
 
-def test_the_parent_link_of_an_end_effector_is_a_tip_of_its_group_or_the_mount_of_others() -> None:
+def test_the_parent_link_of_an_end_effector_is_a_tip_of_an_arm_and_the_mount_of_its_hand() -> None:
     robot = tree("""
       <group name="arm"><joint name="ab"/><joint name="bc"/><joint name="cd"/></group>
       <group name="hand"><joint name="de"/></group>

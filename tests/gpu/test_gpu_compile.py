@@ -1,7 +1,7 @@
 """The CUDA sources compile for any robot, task and rule; these tests need no GPU.
 
-One search and one step are compiled to machine code; of others only the front end of the compiler,
-which finds errors of C++, is run. SUPPLE_NIGHTLY=1 compiles all of them to machine code.
+One search and one step are compiled to machine code; for others, only the front end of the
+compiler is run, which finds errors of C++. SUPPLE_NIGHTLY=1 compiles all of them to machine code.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def test_targets_proven_unreachable_need_fewer_starts() -> None:
     T[:, 2, 3] += 2.0
     found = solve(robot, T, device="cuda")
     assert (found.status == SolveStatus.UNREACHABLE).all()
-    assert found.restarts.max() < 160  # without the plane, half of the targets need all 256
+    assert found.restarts.max() < 160  # without the proof, half of the targets need all 256
     closest = solve(robot, T)
     for kind in ("position_error", "rotation_error"):
         np.testing.assert_allclose(getattr(found, kind), getattr(closest, kind), atol=1e-3)
@@ -196,7 +196,7 @@ def test_an_emulated_gpu_returns_the_solution_nearest_to_q0(near: bool) -> None:
     moved, there = (np.abs(x.q - q0).max(axis=1) for x in (found, same))
     first = np.abs(solve(ARM, p, tasks=HAND).q - q0).max(axis=1)
     assert moved.mean() <= 1.1 * there.mean() < first.mean()
-    if near:  # the solution of a nearby start is returned without others
+    if near:  # a solution found from q0 is returned without more starts
         assert (found.restarts == 0).mean() >= 0.9
 
 

@@ -36,6 +36,7 @@ def test_gradients_of_solutions_on_cuda_agree_with_those_on_the_cpu(
     cuda: Any, dtype: str, seeded: bool
 ) -> None:
     import supple.torch as st
+    from supple.ik.operators import solver_constants
 
     robot = supple.load("panda")
     solver = supple.Solver(robot)
@@ -54,7 +55,7 @@ def test_gradients_of_solutions_on_cuda_agree_with_those_on_the_cpu(
     q.sin().sum().backward()
     bar = q.detach().cos().cpu()
     expected, seeds = st._solve_adjoint(
-        q.detach().cpu(), success.cpu(), bar, st._solver(solver, 1e-5)[0], 1e-5
+        q.detach().cpu(), success.cpu(), bar, solver_constants(solver, 1e-5)[0], 1e-5
     )
     # Near a singularity, rounding errors grow with the condition number of J Jᵀ.
     smallest = robot.singular_values(q.detach().double().cpu().numpy())[..., -1]
@@ -72,10 +73,11 @@ def test_gradients_of_kinematics_and_steps_are_those_of_the_cpu(
     cuda: Any, name: str, dtype: str
 ) -> None:
     import supple.torch as st
+    from supple.ik.operators import frame_constants
 
     robot = ROBOTS[name]()
     q = cuda.as_tensor(robot.random((7, 30), seed=2), dtype=getattr(cuda, dtype))
-    twist = cuda.rand((7, 30, *st._frames(robot, None)[2], 6), dtype=q.dtype)
+    twist = cuda.rand((7, 30, *frame_constants(robot, None)[2], 6), dtype=q.dtype)
     results = []
     for device in ("cpu", "cuda"):
         at, x = (one.to(device).requires_grad_() for one in (q.clone(), twist.clone()))

@@ -132,7 +132,7 @@ def test_rows_that_are_not_finite_give_zeros() -> None:
         assert array[[0, 2, 4]].any()
 
 
-def test_what_needs_host_memory_says_so() -> None:
+def test_errors_name_what_needs_host_memory() -> None:
     both = arms("planar3", "planar3")
     q, T = PANDA.random(5, seed=7), PANDA.fk(PANDA.random(5, seed=8))
     found: Any = supple.linearize(PANDA, PANDA.tips[0], there(q), there(T))
@@ -172,7 +172,7 @@ def test_what_needs_host_memory_says_so() -> None:
 def test_repeated_calls_linearize_at_the_arrays_of_each_call(
     monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
-    """For arrays with a fast reader, such as those of PyTorch, calls reuse a recorded one."""
+    """For arrays with a fast reader, such as those of PyTorch, later calls reuse a recorded one."""
     if device == "real":
         pytest.skip("the arrays are in host memory")
     robot = supple.Robot(PANDA.description)

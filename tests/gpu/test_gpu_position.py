@@ -36,7 +36,7 @@ def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) 
 
 @pytest.mark.parametrize("count", [1, 5000])
 def test_a_target_that_takes_hundreds_of_seeds_is_solved(count: int) -> None:
-    """Its solutions are nearly singular and next to local minima 1e-4 m away."""
+    """Its solutions are nearly singular; nearby local minima have an error of 1e-4 m."""
     robot, gate = supple.load("panda"), (1e-6, 1e-6)
     T = robot.fk(robot.random(20_000, seed=1)[14_207 : 14_207 + count])
     found = solve(robot, T, position_tolerance=gate[0], rotation_tolerance=gate[1], device="cuda")

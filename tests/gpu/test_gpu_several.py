@@ -174,7 +174,7 @@ def test_one_target_in_gpu_memory_has_one_axis_of_solutions() -> None:
 
 
 def test_joints_that_move_no_task_stay_in_all_solutions() -> None:
-    """Of two arms, only one has a target; the other stays at q0 or where `batch` puts it."""
+    """Of two arms, only one has a target; the other stays at q0, or at zero without q0."""
     both = arms("planar3", "planar3")
     tasks = PositionTask(both.tips[0], rows=("x", "y"))
     p = both.fk(both.random(5, seed=9), both.tips[0])[:, :3, 3]

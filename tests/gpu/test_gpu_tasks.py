@@ -65,6 +65,6 @@ def test_gpu_solutions_are_as_near_to_a_posture_as_on_the_cpu(count: int) -> Non
     assert (found.status == SolveStatus.CONVERGED).all()
     far, near, free = (np.linalg.norm(x.q[:200] - rest, axis=1) for x in (found, few, plain))
     assert far.mean() <= 1.05 * near.mean() < free.mean()
-    # As on the CPU, no small motion on the same branch brings the solution nearer.
+    # At least 60 % of the solutions are as near to the posture as those of the CPU.
     assert np.mean(far <= near + 1e-3) >= 0.6
     assert (errors(robot, (PoseTask(),), found.q, [T]) <= 1e-6 + 1e-12).all()

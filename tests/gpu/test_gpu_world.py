@@ -177,7 +177,7 @@ def test_gpu_solutions_keep_the_clearance_where_the_cpu_finds_some(seed: int, de
     assert (found.status == same.status).all()
     assert {SolveStatus.CONVERGED, SolveStatus.BLOCKED} <= set(found.status.tolist())
     first = c.collides(ARM, where, sp.Solver(ARM, HAND, device="cuda").batch(p).q, clearance)
-    assert (first & found.success).any()  # others were found instead
+    assert (first & found.success).any()  # a free one is found where the first one collides
     back = gpu.batch(p[::-1])
     np.testing.assert_array_equal(back.q[::-1], found.q)
     kept = gpu.batch(there(p)).numpy()

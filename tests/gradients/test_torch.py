@@ -179,7 +179,7 @@ def test_vmap_gives_the_results_of_a_batch() -> None:
 
 
 def test_robots_with_quaternions_have_gradients() -> None:
-    """Of a floating base and ball joints; quaternions may have any length."""
+    """Robots with a floating base and ball joints; quaternions may have any length."""
     robot = floating_arm(1)
     q = torch.as_tensor(rescaled(robot, robot.random(3, seed=1)))
     weights = torch.rand(3, robot.nv, dtype=q.dtype)
@@ -236,7 +236,7 @@ def test_unmet_targets_have_a_zero_gradient_and_are_marked() -> None:
     assert not T.grad[1].any()
 
 
-def test_single_precision_gives_single_precision() -> None:
+def test_float32_tensors_give_float32_solutions_and_gradients() -> None:
     robot = supple.load("ur5e")
     T = st.fk(robot, inside(robot, 4).float()).requires_grad_()
     q, _ = st.solve(supple.Solver(robot), T)

@@ -88,8 +88,8 @@ def there(robot: supple.Robot, name: str) -> Any:
     return run
 
 
-def test_tensors_are_made_readable_for_cuda_kernels_by_their_library() -> None:
-    """C-contiguous float32 and float64 tensors are not copied; others are, once."""
+def test_only_tensors_that_cuda_kernels_cannot_read_are_copied() -> None:
+    """C-contiguous float32 and float64 tensors are not copied; others become contiguous float64."""
     x = torch.arange(24, dtype=torch.float64).reshape(4, 6)
     for dense in (x, x.float()):
         assert libraries.readable(dense, "q").data_ptr() == dense.data_ptr()

@@ -156,7 +156,7 @@ def test_the_gradient_of_a_solution_agrees_with_a_singular_value_decomposition(
     assert held > 0 or draw is floating_arm
 
 
-def test_the_gradient_of_a_solution_takes_the_threads_of_the_solver(
+def test_the_gradient_of_a_solution_uses_as_many_threads_as_the_solver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     used, adjoint = [], _core.solution_adjoint

@@ -333,7 +333,7 @@ def test_arms_that_cannot_move_in_all_directions_have_no_complete_solutions(
     assert "do not move the frame in all directions" in found.reason
 
 
-def test_only_poses_have_a_closed_form() -> None:
+def test_all_solutions_of_positions_are_not_complete() -> None:
     robot = sp.load("ur5e")
     tasks = sp.PositionTask()
     found = solve(robot, [0.4, 0.2, 0.3], tasks=tasks, solutions="all")

@@ -168,7 +168,7 @@ def test_solutions_of_robots_with_loops_avoid_obstacles() -> None:
         ),
     ],
 )
-def test_what_does_not_support_loops_says_so(call: Any) -> None:
+def test_functions_that_do_not_support_loops_say_so(call: Any) -> None:
     robot = sp.mjcf(CASES["weld9"][0], tips="tip")
     with pytest.raises(InputError, match=r"loops") as caught:
         call(robot)

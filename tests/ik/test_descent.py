@@ -53,7 +53,7 @@ def descended(
 
 @pytest.mark.parametrize("max_step", [None, 0.02])
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
-def test_a_search_takes_the_iterations_of_its_damping_rule(
+def test_a_search_takes_as_many_iterations_as_the_same_steps_in_numpy(
     rule: KernelRule, max_step: float | None
 ) -> None:
     count = nightly(12, 6)

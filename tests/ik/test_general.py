@@ -107,7 +107,7 @@ def test_all_solutions_are_found_for_arms_of_robot_files(
 
 
 def test_hidden_angles_with_an_infinite_tangent_are_found() -> None:
-    """If q3, the hidden angle, is π from its zero, where tan(θ/2) is infinite, another is used."""
+    """If the hidden angle, q3, is π from its zero and tan(θ/2) infinite, another zero is used."""
     robot = any_arm(0)
     arm = general_arm(robot, robot.tips[0])
     assert arm is not None

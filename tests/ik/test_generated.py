@@ -40,7 +40,7 @@ def test_reachable_targets_are_met() -> None:
 
 
 def in_unit(case: generated.Case, factor: float, **options: Any) -> Any:
-    """Solve a case with lengths times a factor; return q with slides in the unit of the case."""
+    """Solve a case with scaled lengths; return the status, q in the unscaled unit, and restarts."""
     robot = rescaled(case.robot, factor)
     unit = np.where(robot.prismatic, factor, 1.0)
     tasks = tuple(with_length(task, factor) for task in case.tasks)
@@ -71,8 +71,8 @@ def test_scaling_lengths_by_a_power_of_two_scales_results_exactly(exponent: int 
                 np.testing.assert_array_equal(other, own, err_msg=f"{seed}, {factor}")
 
 
-def test_any_unit_gives_the_same_verdicts() -> None:
-    """Other factors than powers of two change the rounding errors as well, but not the status."""
+def test_the_unit_of_length_does_not_change_the_status() -> None:
+    """Factors other than powers of two also change the rounding errors, but not the status."""
     for seed in range(FIRST, FIRST + max(8, CASES // 4)):
         case = generated.case(seed, TARGETS, size=1.0)
         factor = 10 ** np.random.default_rng((4, seed)).uniform(-6, 6)

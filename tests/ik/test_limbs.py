@@ -71,7 +71,7 @@ def test_hands_and_feet_need_few_restarts(base: str) -> None:
     assert np.mean(found.success) > 0.9
 
 
-def test_the_order_of_tasks_does_not_matter() -> None:
+def test_tasks_of_limbs_are_met_in_any_order() -> None:
     robot = on("floating")
     q = robot.random(20, seed=1)
     order = [FEET[0], FEET[1], HANDS[0], HANDS[1]]

@@ -55,7 +55,7 @@ def test_a_singular_target_near_q0_is_reached_without_restarts(name: str, joint:
 
 
 def test_for_unreachable_targets_the_pose_found_from_q0_is_near_the_closest() -> None:
-    """The closest pose from q0 is returned if its squared error is <= 1.2 times the smallest."""
+    """The pose found from q0 is returned if its squared error is <= 1.2 times the smallest."""
     robot, hand = supple.load("panda"), PositionTask("panda_link8")
     p = robot.fk(robot.random(40, seed=46))[:, :3, 3]
     p *= (1.5 / np.linalg.norm(p, axis=1))[:, None]

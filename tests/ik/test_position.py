@@ -205,7 +205,7 @@ def test_solutions_from_the_previous_q_do_not_jump_along_a_path(name: str) -> No
         q = found.q
 
 
-def test_the_nearest_solution_is_no_farther_from_q0_than_others() -> None:
+def test_the_solution_found_with_q0_is_usually_the_nearest_of_many() -> None:
     robot = supple.load("puma560")
     count = nightly(100, 40)
     T = robot.fk(robot.random(count, seed=16))

@@ -47,7 +47,7 @@ def test_targets_of_every_kind_of_task_are_met(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PANDA)
-def test_the_error_at_targets_that_a_configuration_reaches_is_zero_there(kind: str) -> None:
+def test_a_configuration_has_no_error_at_the_targets_that_it_reaches(kind: str) -> None:
     robot, tasks = supple.load("panda"), PANDA[kind]
     layout = compile_tasks(robot, tasks)
     q = robot.random(50, seed=2)

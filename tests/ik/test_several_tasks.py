@@ -68,7 +68,7 @@ def test_an_end_effector_with_target_none_stays_in_place() -> None:
     np.testing.assert_allclose(servo.linearization.e, np.concatenate([e[:3], v]), atol=1e-12)
 
 
-def test_a_hand_reaches_its_target_above_a_posture_of_lower_priority() -> None:
+def test_a_hand_reaches_its_target_despite_a_posture_of_lower_priority() -> None:
     """The hand reaches its target, and the posture is as close as the hand's task allows."""
     arm = robot("panda")
     q0 = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])

@@ -216,7 +216,7 @@ def test_unknown_arguments_say_what_to_use_instead() -> None:
                 call(**{name: value})
 
 
-def test_a_target_for_one_of_several_end_effectors_lists_them() -> None:
+def test_the_error_for_too_few_or_too_many_targets_lists_the_end_effectors() -> None:
     robot = supple.load("y")
     with pytest.raises(InputError, match=r"the poses of 'E0', 'E1' \(frame='E0' selects one"):
         solve(robot, robot.fk(robot.neutral())[0])

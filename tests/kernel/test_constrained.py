@@ -134,7 +134,7 @@ def test_constrained_steps_of_any_size_satisfy_the_kkt_conditions(n: int, tidy: 
         x, side, state = solved(p)
         check_limits(p, x)
         off, missed = certificate(p, x)
-        assert off <= (1e-12 if (state > 1).any() else 1e-9), seed  # as above without an active row
+        assert off <= (1e-12 if (state > 1).any() else 1e-9), seed  # looser without active rows
         assert ((state == GIVEN_UP) == missed).all(), seed
         assert (x[side < 0] == p.low[side < 0]).all()
         assert (x[side > 0] == p.high[side > 0]).all()

@@ -157,7 +157,7 @@ def test_a_matrix_size_known_at_compile_time_changes_no_bit(lane: Lane) -> None:
         assert same_bits(one.astype(lane.dtype), other.astype(lane.dtype))
 
 
-def test_any_initial_damping_gives_the_same_root_and_a_near_one_sooner(lane: Lane) -> None:
+def test_any_initial_damping_gives_the_same_root_and_a_close_one_faster(lane: Lane) -> None:
     J, e = built(lane.dtype, 6, 7, 1000)
     _, root, holds, steps = lane.optimal(J, e, 0.5)
     largest = np.linalg.svd(J.astype(float), compute_uv=False)[:, 0]

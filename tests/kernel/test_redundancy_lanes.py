@@ -21,7 +21,7 @@ Array = np.ndarray
 SHAPES = ((1, 1), (2, 2), (2, 3), (6, 7), (6, 5), (3, 7), (12, 25))
 SMALLEST = (1.0, 0.3, 1e-2, 1e-5, 0.0)
 ROWS = ((2, 3), (1, 1, 1), (3, 6, 2), (1, 2, 3, 4), (4,))
-# A test below shows that packs give the same bits as single numbers, so other tests use those.
+# A test below shows that packs give the bits of single numbers; other tests use single numbers.
 alone = pytest.mark.parametrize("lane", [x for x in LANES if x.width == 1], ids=str)
 
 

@@ -106,7 +106,7 @@ def test_singular_values_of_graded_rows_have_relative_accuracy(
     lane: Lane, transposed: bool
 ) -> None:
     # If each row is much shorter than the one before, sigma_i is the distance of row i from the
-    # span of the rows before; the relative error is the square of the ratio of their lengths.
+    # span of the rows before; the relative error is the square of the ratio of row lengths.
     bits, sizes = (40, (2, 6, 20)) if lane.dtype == np.float64 else (15, (2, 6))
     rng = np.random.default_rng(3)
     for k in sizes:
@@ -160,7 +160,7 @@ def test_directions_of_small_singular_values_by_the_gram_matrix_are_accurate(
         ]
     a = np.stack([from_spectrum(rng, m, n, np.sort(s)[::-1]) for s in spectra])
     u, sigma, v, accurate = lane.gram_svd(a, small)
-    if not double:  # too few digits
+    if not double:  # float32 has too few digits
         assert not accurate[:2].any()
         return
     assert accurate.all()

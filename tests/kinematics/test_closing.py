@@ -21,7 +21,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_the_jacobian_is_the_derivative_of_the_error(text: str) -> None:
+def test_the_loop_jacobian_is_the_derivative_of_the_loop_error(text: str) -> None:
     robot = sp.mjcf(text)
     for q in [*robot.without_loops().random(3, seed=0), robot.random(seed=0)]:
         J, h = robot.loop_jacobian(q), 1e-6
@@ -49,8 +49,8 @@ def test_random_neutral_and_projected_configurations_are_closed_within_the_limit
     np.testing.assert_allclose(robot.close_loops(made), made, atol=1e-12)
 
 
-def test_a_closed_configuration_is_the_nearest_one() -> None:
-    """To first order: the way to it is perpendicular to the motions that keep the loop closed."""
+def test_loops_are_closed_at_the_nearest_configuration() -> None:
+    """To first order: the way there is perpendicular to the motions that keep the loop closed."""
     robot = sp.mjcf(mechanisms.spatial_loop(5, 9, "weld")).with_limits(lower=-np.inf, upper=np.inf)
     closed = robot.random(20, seed=2)
     rng = np.random.default_rng(1)
@@ -80,7 +80,7 @@ def test_loops_may_be_added_to_any_robot() -> None:
 
 
 def two_elbows() -> sp.Robot:
-    """Return two arms whose elbows are near a limit on one side, and beyond it on the other one."""
+    """Return two arms whose elbows can close the loop in one direction of bending only."""
     links, joints = ['<link name="base"/>'], []
     for arm in "ab":
         for k, (parent, x) in enumerate((("base", 0), (f"{arm}0", 1), (f"{arm}1", 1))):

@@ -1,4 +1,4 @@
-"""The modules that `import supple` loads, and environment variables, read when a name is used."""
+"""Modules that `import supple` loads; environment variables, read when a name is first used."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def test_single_precision_and_pickles_keep_moving_bases() -> None:
     np.testing.assert_array_equal(copy.fk(q), robot.fk(q))
 
 
-def test_the_base_of_a_robot_has_a_known_kind() -> None:
+def test_an_unknown_kind_of_base_is_refused() -> None:
     with pytest.raises(sp.errors.InputError, match="floating"):
         sp.load("ur5e").with_base("free")
 

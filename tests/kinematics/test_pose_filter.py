@@ -181,7 +181,7 @@ def test_samples_that_are_late_or_repeated_change_nothing(seed: int) -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("seed", seeds(2))
 def test_a_steady_motion_has_a_constant_delay(seed: int, smoothing: float) -> None:
-    """Also one that turns the hand around several times."""
+    """This also holds for a motion that turns the hand around several times."""
     rng = np.random.default_rng(seed)
     t, _ = drawn(rng)
     v, axis = rng.uniform(-1, 1, 3), rng.normal(size=3)
@@ -200,7 +200,7 @@ def test_a_steady_motion_has_a_constant_delay(seed: int, smoothing: float) -> No
 def test_smoothing_removes_a_tremor_and_reduces_noise(seed: int) -> None:
     rng = np.random.default_rng(seed)
     t, _ = drawn(rng)
-    tremor = 0.002 * np.sin(2 * np.pi * 10 * t)  # 10 Hz, as a window of 0.2 s removes
+    tremor = 0.002 * np.sin(2 * np.pi * 10 * t)  # 10 Hz, which a window of 0.2 s removes
     noise = 0.001 * rng.normal(size=(len(t), 3))
     for disturbed, left in ((np.outer(tremor, [1, 0, 0]), 0.02), (noise, 0.5)):
         hand = np.array([sp.pose(p, rotation_vector=10 * p) for p in disturbed])

@@ -97,7 +97,7 @@ def test_a_screw_joint_of_a_dh_table_adds_to_theta_and_d(convention: str) -> Non
     )
 
 
-def test_screw_joints_may_mimic_be_frozen_and_carry_tools() -> None:
+def test_screw_joints_may_mimic_be_frozen_and_get_other_limits() -> None:
     joints = (
         Joint("turn", "continuous", "base", "a"),
         Joint(
@@ -134,7 +134,7 @@ def test_solve_finds_heights_many_turns_away() -> None:
 
 def test_a_servo_follows_a_helix_within_limits() -> None:
     robot = scara()
-    own = supple.Limits.for_robot(robot)  # at full speed in the first step
+    own = supple.Limits.for_robot(robot)  # no acceleration limits: full speed in the first step
     servo, q = supple.Servo(robot, dt=0.01, limits=own), np.array([0.3, 0.8, 0.0])
     start = robot.fk(q)[:3, 3]
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Errors in texts have units that suit their sizes, and only those that tasks have."""
+"""Texts show errors in units that suit their sizes, and only errors that the task has."""
 
 from __future__ import annotations
 

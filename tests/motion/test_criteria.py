@@ -1,4 +1,4 @@
-"""The gradient of a criterion is the derivative of its value; distances are minimal."""
+"""The gradient of a criterion is the derivative of its value; distances are the smallest ones."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def brute(one: Array, other: Array, count: int = 400) -> float:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_distances_are_those_of_the_shapes_in_the_world(name: str) -> None:
-    """The cost follows from the distances; those of capsules and spheres agree with samples."""
+def test_the_cost_of_clearance_follows_from_the_distances_of_the_shapes(name: str) -> None:
+    """For capsules and spheres, the cost agrees with sampled distances; a box only adds to it."""
     criterion, world = clearance(name), surroundings(name)
     for q in robot(name).random(5, seed=4):
         one_each = {"box", "ball"}  # pairs of links with several shapes are listed by the nearest

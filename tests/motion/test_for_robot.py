@@ -116,7 +116,9 @@ def test_parameters_of_rules_scale_with_the_size_of_the_robot(s: float) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rules_for_a_time_step_damp_velocities_as_displacements(rule: type[KernelRule]) -> None:
+def test_rules_made_with_dt_damp_velocities_like_the_displacements_of_a_step(
+    rule: type[KernelRule],
+) -> None:
     """A rule made with dt damps velocities e = displacement/dt as it damps displacements."""
     robot, dt = supple.load("panda"), 0.01
     lin = supple.PoseTask().linearize(robot, robot.random(seed=5), velocity=np.full(6, 0.3))

@@ -262,7 +262,9 @@ def batch(*lead: int, dtype: type = np.float64) -> Linearization:
 
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("known", [False, True])
-def test_another_e_gives_the_linearization_with_this_e(lead: tuple[int, ...], known: bool) -> None:
+def test_with_e_gives_the_linearization_with_the_same_j_and_another_e(
+    lead: tuple[int, ...], known: bool
+) -> None:
     rng = np.random.default_rng(7)
     J, e, other = (rng.normal(size=(*lead, *shape)) for shape in ((6, 7), (6,), (6,)))
     q, names = rng.normal(size=(*lead, 7)), tuple("abcdef")

@@ -67,7 +67,7 @@ def test_rows_of_the_new_task_are_derivatives_of_its_quantity() -> None:
     [(), (sp.PostureTask(),), (sp.AxisTask(FRAMES[1]),)],
     ids=["alone", "posture", "axis"],
 )
-def test_solve_meets_its_targets(others: tuple[Any, ...]) -> None:
+def test_solve_meets_targets_of_the_new_task(others: tuple[Any, ...]) -> None:
     tasks = [TASK, *others]
     more = [
         Q if type(one) is sp.PostureTask else PANDA.fk(Q, FRAMES[1])[:, :3, 2] for one in others
@@ -90,7 +90,7 @@ def test_solve_meets_its_targets(others: tuple[Any, ...]) -> None:
     assert np.delete(again.success, 2).all()
 
 
-def test_a_servo_follows_its_targets_and_velocities() -> None:
+def test_a_servo_follows_targets_and_velocities_of_the_new_task() -> None:
     servo = sp.Servo(PANDA, TASK, dt=0.01)
     q = PANDA.neutral()
     goal = midpoint(q) + np.array([0.03, -0.02, 0.04])

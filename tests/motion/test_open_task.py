@@ -105,7 +105,7 @@ def test_weights_of_an_open_task_multiply_its_rows() -> None:
 
 
 def test_an_open_task_of_q_moves_like_a_posture_task() -> None:
-    """f(q) = q gives the motion of a PostureTask, at both orders and inside limits."""
+    """f(q) = q gives the motion of a PostureTask, with order=1 and order=2, inside limits."""
     target = Q + np.array([0.5, -0.3, 2.0, 0.4, 0.1, 0.2, -0.6])
     limits = Limits.for_robot(PANDA, max_speed=0.5, max_acceleration=4.0)
     for order in (1, 2):

@@ -138,7 +138,7 @@ def test_a_configuration_must_be_single_and_finite() -> None:
         PoseTask().linearize(PANDA, np.zeros(6))
 
 
-def test_a_task_without_a_frame_lists_several_end_effectors() -> None:
+def test_the_error_for_a_task_without_a_frame_lists_the_end_effectors() -> None:
     from calls import mimicking
 
     robot = mimicking()

@@ -1,4 +1,4 @@
-"""The same jobs on Ray: the same bytes for any workers, killed or lost. `make test-ray`."""
+"""Jobs on Ray give the same bytes, even if workers or nodes are lost: `make test-ray`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def drawn(pictures: Callable[[str], Figure]) -> Callable[[str], bytes]:
 
     def made(name: str) -> bytes:
         svg = style.written(pictures(name), name, "svg")
-        pictures(name).draw_without_rendering()  # sizes of texts again in the pixels of a screen
+        pictures(name).draw_without_rendering()  # so that sizes of texts are in screen pixels again
         return svg
 
     return cache(made)

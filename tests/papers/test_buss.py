@@ -175,8 +175,8 @@ def test_methods_of_buss_have_the_ranking_of_the_paper(ran: Ran, name: str) -> N
 
 @pytest.mark.parametrize("shape", [figures.Y, figures.DOUBLE_Y], ids=lambda shape: shape.name)
 def test_less_damping_converges_faster(ran: Ran, shape: figures.Shape) -> None:
-    """Clamped errors allow a smaller λ without oscillation; with it, the end effectors come within
-    1 mm of resting targets in fewer updates.
+    """Clamped errors allow a smaller λ without oscillation; with the smaller λ, the end effectors
+    come within 1 mm of resting targets in fewer updates.
     """
     found = ran(f"buss-{shape.name.replace('_', '-')}").quantities
     plain, clamped = (found[f"{name}.least_calm_lambda"] for name in ("dls", "dls_clamped"))
@@ -217,7 +217,9 @@ def test_all_claims_hold_except_one_about_the_least_error_of_the_y(
 
 
 def test_dls_with_the_least_error_oscillates_in_most_windows(ran: Ran) -> None:
-    """DLS with the λ of least error oscillates in most windows, but not in the experiment's."""
+    """DLS with the λ of least error oscillates in most windows of a long motion, but not in the
+    window that the experiment measures.
+    """
     found, shaken = ran("buss-y").quantities, ran("buss-y").curves["dls.least_oscillation"]
     robot, settle = supple.load("y"), figures.Y.steps[0]
     path = figures.Y.path(sum(figures.Y.steps))
@@ -230,8 +232,9 @@ def test_dls_with_the_least_error_oscillates_in_most_windows(ran: Ran) -> None:
 
 @pytest.mark.parametrize("shape", [figures.Y, figures.DOUBLE_Y], ids=lambda shape: shape.name)
 def test_claims_about_times_are_judged_by_the_measured_times(shape: figures.Shape) -> None:
-    """With the paper's own times, nothing is faster and the ratio holds; with half of both times,
-    all claims hold; if DLS takes the time of the transpose, it is faster and the ratio fails.
+    """With the paper's own times, no method is faster than in the paper, and the ratio holds; with
+    half of both times, all claims hold; if DLS takes the paper's time of the transpose, DLS is
+    faster than in the paper, and the ratio fails.
     """
     transpose, dls = (1e-6 * us for us in shape.paper_us)
     for seconds, verdicts in (
@@ -246,7 +249,7 @@ def test_claims_about_times_are_judged_by_the_measured_times(shape: figures.Shap
 
 @pytest.mark.parametrize("name", ["buss-y", "buss-double-y"])
 def test_the_pseudoinverse_has_about_the_total_error_of_dls(ran: Ran, name: str) -> None:
-    """The pseudoinverse has about the total error of DLS, and the claim reports that error."""
+    """The pseudoinverse has about the total error of DLS, and its claim states the error of DLS."""
     found = ran(name).quantities
     assert found["pinv.total_error"] == pytest.approx(found["dls.total_error"], rel=0.15)
     (claim,) = (c for c in ran(name).claims if c.paper.startswith("the pseudoinverse works"))

@@ -23,7 +23,7 @@ VERDICT = re.compile("✓ holds|✗ does not|[?] undecided")
 
 
 def assert_alike(one: re.Match[str], other: re.Match[str]) -> None:
-    """Check that two rows are about the same statement, and that their shares differ by chance."""
+    """Check that two rows are about the same statement, with shares that differ only by chance."""
     assert one["statement"] == other["statement"], "python tools/claims.py"
     p, q = (int(row["percent"]) / 100 for row in (one, other))
     m, n = (int(row["paths"]) for row in (one, other))
@@ -34,7 +34,7 @@ def assert_alike(one: re.Match[str], other: re.Match[str]) -> None:
 
 def test_the_tables_of_the_papers_page_are_up_to_date(ran: Callable[[str], Outcome]) -> None:
     """The tables of the document equal generated ones: words exactly, and numbers within 5 % or
-    1e-6. The number of claims that hold is the number of rows that say so.
+    1e-6. The counts in the sentence above the tables are the numbers of rows with each verdict.
     """
     tool = runpy.run_path(str(ROOT / "tools/claims.py"))
     findings = [Finding(name, {}, ran(name).claims, b"", 0.0) for name in EXPERIMENTS]

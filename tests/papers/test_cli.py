@@ -36,8 +36,8 @@ def test_the_command_supple_is_installed(command: list[str]) -> None:
     assert done.stdout == f"supple, version {supple.__version__}\n"
 
 
-def test_the_paper_command_prints_only_json_with_the_numbers_of_python() -> None:
-    """Only JSON is printed on stdout, with the numbers of Python, and nothing on stderr."""
+def test_the_paper_command_prints_only_json_with_the_numbers_of_the_python_call() -> None:
+    """Stdout has only JSON, with the numbers of the Python call, and stderr is empty."""
     done = subprocess.run(
         [str(SCRIPT), "paper", "n-gain", "--json"], capture_output=True, text=True, check=True
     )
@@ -196,7 +196,7 @@ def test_without_the_extra_the_command_says_what_to_install(module: str) -> None
 
 
 @pytest.mark.parametrize("words", [["--plot", "x.svg"], ["--report", "x"]])
-def test_without_matplotlib_all_but_figures_work(words: list[str]) -> None:
+def test_without_matplotlib_everything_except_figures_works(words: list[str]) -> None:
     begin = "import sys; sys.modules['matplotlib'] = None; from supple.__main__ import main\n"
     listed = python(begin + "sys.argv = ['supple', 'paper']; main()")
     assert listed.returncode == 0
@@ -297,10 +297,10 @@ def test_json_of_one_experiment_is_flat_and_of_all_keyed_by_name(
 
 
 @pytest.mark.parametrize("more", [[], ["--report"]])
-def test_changed_parameters_and_curves_are_written_as_in_python(
+def test_numbers_and_curves_with_changed_parameters_equal_those_of_the_python_call(
     tmp_path: Path, more: list[str]
 ) -> None:
-    """With and without a report, numbers are those of Python, and NumPy can read the curves."""
+    """With and without a report, numbers are those of the Python call; NumPy reads the curves."""
     words = [*more, *([str(tmp_path)] if more else []), "--json"]
     done = run("paper", "n-gain", "--set", "spread=2", "--csv", str(tmp_path / "c"), *words)
     assert done.exit_code == 0, done.stderr

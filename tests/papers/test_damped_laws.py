@@ -164,7 +164,7 @@ def test_all_forms_of_the_damped_inverse_are_equal(shape: tuple[int, int], lambd
 def test_without_damping_only_the_form_with_jjt_exists() -> None:
     """DW, below (3): JᵀJ of a redundant arm is singular, so (3) needs λ > 0; JJᵀ of (4) is not.
 
-    With a tiny λ, (3) amplifies rounding errors by 1/λ²; DLS is (4), and as accurate as without.
+    With a tiny λ, (3) amplifies rounding errors by 1/λ²; DLS computes (4) and avoids that.
     """
     for lin in cases((3, 7))[:-1]:
         J, e = lin.J, lin.e
@@ -190,7 +190,8 @@ def test_the_damped_gain_of_a_direction_is_largest_at_sigma_equal_to_lambda() ->
     assert gain(100 * lam) == pytest.approx(1 / (100 * lam), rel=1e-3)
     assert gain(1e-6) == pytest.approx(1e-6 / lam**2, rel=1e-6)
     assert gain(0.0) == 0
-    # DW, appendix A, states that the maximum is at σ = λ; its λ is our λ², so it is at the root.
+    # DW, appendix A, states that the maximum is at σ = λ. Their λ is our λ², so that the maximum is
+    # in fact at the square root of their λ.
     assert gain(lam) > 2 * gain(lam**2)
 
 
@@ -208,7 +209,7 @@ def test_no_damped_step_is_longer_than_e_over_two_lambda(rule: KernelRule) -> No
 @shapes
 @pytest.mark.parametrize("lam", [1e-3, 0.2, 3.0])
 def test_the_longest_damped_step_is_e_over_two_lambda(shape: tuple[int, int], lam: float) -> None:
-    """The bound of MK (10) is reached where σ = λ, by one step and by those of a batch."""
+    """The bound of MK (10) is reached where σ = λ, by a single step and by a batch of steps."""
     rng = np.random.default_rng(shape)
     k = min(shape)
     U, V = orthonormal(rng, shape[0], k), orthonormal(rng, shape[1], k)
@@ -320,7 +321,7 @@ def test_a_bound_on_the_gain_bounds_the_condition_as_well(max_gain: float) -> No
 
 
 def test_the_rate_rule_does_not_depend_on_the_size_of_the_robot() -> None:
-    """DW, method 3: scaling all lengths does not change w_k/w_(k-1), and hence λ."""
+    """DW, method 3: scaling all lengths changes neither w_k/w_(k-1) nor, therefore, λ."""
     rng = np.random.default_rng(5)
     before, J = built(rng, (3, 4), 0.5), built(rng, (3, 4), 0.3)
     rule = damping.ManipulabilityRate(0.01, 0.9, 0.0, 1e-9)
@@ -356,7 +357,7 @@ def test_rules_that_use_only_the_jacobian_also_damp_harmless_commands() -> None:
 
 @shapes
 def test_the_speed_as_a_function_of_damping_has_the_printed_slope(shape: tuple[int, int]) -> None:
-    """DW (10)-(16): φ(λ) = ‖q̇_λ‖ is a sum, with the printed slope, and 1/φ is nearly linear."""
+    """DW (10)-(16): φ(λ) = ‖q̇_λ‖ has the printed form and slope, and 1/φ is nearly linear."""
     for lin in cases(shape):
         s, g = lin.sigma, lin.gamma
 
@@ -371,8 +372,8 @@ def test_the_speed_as_a_function_of_damping_has_the_printed_slope(shape: tuple[i
         values = np.array([1 / phi(x) for x in np.linspace(0.01, 4, 100)])
         assert (np.diff(values, 2) <= 1e-9).all()
         assert (np.diff(values) > 0).all()
-    # With one small σ, 1/φ differs from its chord by less than 4 %, from λ = 0 with φ = 100 to the
-    # damping with φ = 2.
+    # With one small σ, 1/φ differs from its chord by less than 4 %. The chord is from λ = 0, where
+    # φ = 100, to the damping where φ = 2.
     s, g = np.array([1.0, 0.003]), np.array([0.5, 0.3])
     x = np.linspace(0, damping.Optimal(2.0)(Linearization(np.diag(s), g)), 100)
     values = 1 / np.sqrt(((s * g) ** 2 / (s**2 + x[:, None]) ** 2).sum(axis=1))
@@ -390,7 +391,7 @@ def test_newtons_method_from_a_large_start_may_give_a_negative_lambda() -> None:
     root = damping.Optimal(bound).solve(lin)[0]
     assert (
         start - phi / bound * (phi - bound) / slope < root
-    )  # (18): not above the root, because 1/φ is concave
+    )  # (18): the iterate is not above the root, because 1/φ is concave
     for newton in (False, True):
         rule = damping.Optimal(bound, newton)
         assert rule.solve(lin, start)[0] == pytest.approx(root, rel=1e-9)
@@ -414,7 +415,7 @@ def test_singular_values_change_no_faster_than_the_jacobian(shape: tuple[int, in
 
 
 @pytest.mark.parametrize("lambda2", [0.0, 0.01, 0.3])
-def test_each_iteration_improves_the_estimated_direction_by_its_factor(lambda2: float) -> None:
+def test_iterations_improve_the_estimated_direction_by_the_factor_of_eq_26(lambda2: float) -> None:
     """MK (26): the ratio a_m/a_i of components of û grows by (σ_i² + λ²)/(σ_m² + λ²)."""
     rng = np.random.default_rng(7)
     sigma = np.array([2.0, 1.0, 0.5, 0.2])

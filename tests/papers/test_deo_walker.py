@@ -70,7 +70,7 @@ def search(numerator: Array, squares: Array, tolerance: float, start: float = 0.
 
 
 def optimally_damped(J: Array, v: Array, tolerance: float) -> tuple[Array, int]:
-    """Return q̇ and the iterations of (18): the pseudoinverse and 0 if that keeps the bound."""
+    """Return q̇ and the iterations of (18): none if the pseudoinverse keeps the bound."""
     plain = np.linalg.pinv(J) @ v
     if np.linalg.norm(plain) <= MAX_SPEED:
         return plain, 0
@@ -157,7 +157,7 @@ def test_the_puma_experiment_equals_its_transcription(ran: Ran) -> None:
 # ---- section 3.1 -------------------------------------------------------------------------------
 
 
-def test_newtons_iterations_grow_near_singularities_and_reciprocal_ones_do_not(ran: Ran) -> None:
+def test_newton_iterations_grow_near_singularities_for_phi_but_not_for_1_over_phi(ran: Ran) -> None:
     found = ran("dw-newton").quantities
     for m in ("m2", "m6"):
         newton = np.array([found[f"{m}.newton_{k}"] for k in range(1, 9)])
@@ -167,7 +167,7 @@ def test_newtons_iterations_grow_near_singularities_and_reciprocal_ones_do_not(r
         assert np.ptp(reciprocal[2:]) < 0.5
         assert (reciprocal < newton).all()
     # "usually 2-3 iterations" holds on the paper's own motions, but not for random spectra.
-    # For (17) it depends on the start and the tolerance, which are not printed.
+    # For (17), the number depends on the start and the tolerance, which are not printed.
     assert [claim.holds for claim in ran("dw-newton").claims] == [True, None, False, True, True]
     assert found["planar.reciprocal"] == ran("dw-planar").quantities["reciprocal_iterations"]
     assert found["spatial.reciprocal"] == ran("dw-puma").quantities["reciprocal_iterations"]
@@ -177,7 +177,7 @@ def test_newtons_iterations_grow_near_singularities_and_reciprocal_ones_do_not(r
 
 
 def with_obstacle(factor: float, tolerance: float = 1e-12) -> tuple[list[float], list[int], Array]:
-    """Follow the rectangle by (20) if that keeps the bound, else by (25) with `factor` ∇h/λ.
+    """Follow the rectangle by (20) if that keeps the bound, else by (25) with ∇h times `factor`.
 
     Return the speeds, the iterations of (18) from λ = T = 0.0001, and the positions of elbow and
     hand on the last side (count, 2, 2).
@@ -227,8 +227,9 @@ def test_the_obstacle_experiment_behaves_as_in_the_paper(ran: Ran) -> None:
 
 def test_no_single_tolerance_gives_all_iteration_counts_of_the_paper(ran: Ran) -> None:
     """The paper reports 2 iterations for the planar arm, 3 for the spatial one and 3 with the
-    obstacle. Each count is met, within a half, at some tolerance, but not all three at one.
-    Started from the λ of the previous step, the motion past the obstacle takes 2.
+    obstacle. Each count is met, within a half, at some tolerance of the search, but no tolerance
+    gives all three. If each search starts from the λ of the previous step, the motion past the
+    obstacle takes 2.
     """
     counts = [
         ran("dw-planar").curves["reciprocal.iterations"],

@@ -220,7 +220,7 @@ def test_a_table_is_written_as_csv() -> None:
     assert table.csv() == "t,q_1,q_2\n0.0,1.0,2.0\n0.1,3.0,4.0\n"
 
 
-def test_columns_of_other_lengths_and_names_given_twice_are_refused() -> None:
+def test_columns_of_unequal_length_and_names_given_twice_are_refused() -> None:
     with pytest.raises(ValueError, match="these do not: q"):
         Table("t", {"t": np.zeros(2), "q": np.zeros(3)})
     table = Table("t", {"t": np.zeros(2)})

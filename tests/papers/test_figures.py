@@ -147,7 +147,7 @@ def test_every_curve_is_within_its_panel(pictures: Pictures, name: str) -> None:
     for ax in panels(pictures(name)):
         for line in ax.lines if ax.name != "3d" else ():
             points = np.asarray(line.get_xydata(), dtype=float)
-            across = line.get_transform() != ax.transData  # lines across a panel, as of a bound
+            across = line.get_transform() != ax.transData  # across a panel, such as a bound
             if len(points) and not across:
                 assert inside(ax, points).any(), (title_of(ax), line.get_label())
 
@@ -156,7 +156,7 @@ def test_every_curve_is_within_its_panel(pictures: Pictures, name: str) -> None:
 
 
 def curve(ax: Axes, label: str) -> Array:
-    """Return the points (K, 2) of the line with a label, or of the line with a number."""
+    """Return the points (K, 2) of the line with a label."""
     return np.asarray(_line(ax, label).get_xydata(), dtype=float)
 
 

@@ -89,7 +89,8 @@ def leading_nowhere(item: Any) -> Iterator[str]:
 def unguarded(item: Any) -> Iterator[str]:
     """Yield reasons why breaking what an item names might not make one of its tests fail.
 
-    `make mutants` runs the mutants; an item without a test, which is impossible, needs none.
+    `make mutants` runs the mutants. An item without a test, such as an impossible one, needs
+    no mutant.
     """
     if item.test and not item.mutant:
         yield "no mutant"

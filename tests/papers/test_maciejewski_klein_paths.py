@@ -114,7 +114,7 @@ def test_the_share_of_avoidable_error_is_smallest_with_the_filter(ran: Ran) -> N
     assert statements.only_lost(runs)
 
 
-def test_trajectory_b_shows_what_the_text_describes(ran: Ran) -> None:
+def test_on_trajectory_b_u6_turns_from_shoulder_to_wrist(ran: Ran) -> None:
     """u6 turns from the shoulder's direction to the wrist's in the interval where it rotates most
     after the shoulder singularity, and both smallest σ are above 1/θ̇max there.
     """
@@ -142,9 +142,9 @@ def test_trajectory_b_shows_what_the_text_describes(ran: Ran) -> None:
     ]
 
 
-def test_trajectory_c_shows_what_the_text_describes(ran: Ran) -> None:
-    """Near the triple singularity the joints that move without effect are those of the wrist, the
-    elbow and the shoulder, in this order; errors and speeds are within the axes of Fig. 8.
+def test_on_trajectory_c_small_singular_values_belong_to_wrist_elbow_and_shoulder(ran: Ran) -> None:
+    """Near the triple singularity v6, v5 and v4 are mostly motions of wrist, elbow and shoulder,
+    respectively; errors and speeds are within the axes of Fig. 8.
     """
     curves = ran("mk-puma-c").curves
     for method in ("constant", "filtered_as_printed"):
@@ -161,7 +161,7 @@ def test_trajectory_c_shows_what_the_text_describes(ran: Ran) -> None:
 
 
 def test_the_share_of_the_wrist_joints_identifies_the_singularity() -> None:
-    """At q5 = 0 the wrist's joints alone move without effect, over the shoulder others do."""
+    """At q5 = 0 only wrist joints move without effect; over the shoulder, it is mostly others."""
     from supple.papers.maciejewski_klein import configurations as cf
 
     for q, share in ((courses.WRIST, 1.0), (cf.over_shoulder(-1.0), None)):

@@ -46,8 +46,9 @@ def test_operation_counts_of_the_jacobian_are_those_of_the_paper(ran: Ran) -> No
 
 
 def test_operation_counts_in_other_frames_are_those_of_the_paper(ran: Ran) -> None:
-    """In the base's frame J takes 26n - 31 and 13n - 19 for n > 2; most of it is the pose. What the
-    counts of the Stanford arm include is not printed: they are left open.
+    """In the base's frame J takes 26n - 31 multiplications and 13n - 19 additions for n > 2, mostly
+    for the pose. The claims about the Stanford arm are undecided, because the paper does not print
+    what its counts include.
     """
     found = ran("w-counts").quantities
     for n in JOINTS[1:]:

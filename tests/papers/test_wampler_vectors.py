@@ -103,7 +103,7 @@ def test_the_recursion_gives_the_jacobian_in_any_frame(kinds: str) -> None:
     links, q = arm_and_q(kinds)
     robot, columns = links.robot(), links.columns(q)
     base, tool = links.to_base(q), [C.T for C in links.to_tool(q)]
-    middle = len(kinds) // 2  # frame x of a row of the table is turned by its twist
+    middle = len(kinds) // 2  # supple's frame of this link includes the twist of its row
     aside = (base[middle - 1] @ about_x(links.rows[middle - 1, 1])).T
     link = [aside @ C for C in base]
     for turns, axes in ((base, "world"), (tool, "body"), (link, f"link{middle}")):
@@ -244,7 +244,7 @@ def test_the_choice_of_the_frame_hardly_changes_the_operation_count(ran: Ran, n:
 @pytest.mark.parametrize("n", [3, 6, 10])
 def test_most_of_the_cost_of_the_jacobian_is_shared_with_the_pose(ran: Ran, n: int) -> None:
     """The vectors of (21) and the rotations of (25), of which the tool's pose consists, take more
-    than three fifths of J in the base's frame; only (27) remains.
+    than three fifths of the operations of J in the base's frame; only (27) is added to them.
     """
     found = ran("w-counts").quantities
     whole, shared = ((c.multiplications + c.by_one + c.additions) for c in costs_of(n, "base"))

@@ -248,7 +248,7 @@ def test_the_repr_of_a_motion_is_one_line() -> None:
 
 # ---- colors --------------------------------------------------------------------------------------
 
-# Matrices from linear RGB to that seen by color-blind people (Viénot, Brettel & Mollon 1999).
+# Matrices from linear RGB to the RGB seen by color-blind people (Viénot, Brettel & Mollon 1999).
 PROTANOPIA = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]
 DEUTERANOPIA = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
 

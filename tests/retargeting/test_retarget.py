@@ -30,7 +30,7 @@ FRAX = "frax"
 
 @pytest.fixture(scope="module")
 def walks() -> list[tuple[HumanMotion, Retargeted]]:
-    """Return walks, and what the small humanoid makes of them."""
+    """Return human walks, and the motions of the small humanoid retargeted from them."""
     robot = humanoid()
     made = []
     for seed in SEEDS:
@@ -124,7 +124,7 @@ def test_a_scaled_robot_makes_the_scaled_motion() -> None:
     np.testing.assert_allclose(large.q[:, 7:], small.q[:, 7:], atol=0.02)
 
 
-def test_a_larger_human_makes_the_same_motion() -> None:
+def test_a_larger_human_gives_the_same_robot_motion() -> None:
     one, other = (sp.retarget(humanoid(), walking(0.6, seed=3, size=size)) for size in (1.0, 1.1))
     # Decisions at limits amplify rounding errors.
     np.testing.assert_allclose(one.q, other.q, atol=1e-3)

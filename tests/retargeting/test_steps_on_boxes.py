@@ -1,4 +1,4 @@
-"""Laws of `retarget` on the way up and down boxes: feet keep out of their edges."""
+"""Laws of `retarget` on the way up and down boxes: feet keep out of the edges of boxes."""
 
 from __future__ import annotations
 

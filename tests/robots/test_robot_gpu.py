@@ -1,4 +1,4 @@
-"""Every robot compiles for a GPU; on machines with a GPU, its solutions obey the same laws."""
+"""Every robot compiles for a GPU; on a GPU, its solutions obey the same laws as on the CPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_kernels_of_some_robots_compile(
 
 
 @pytest.mark.cuda
-def test_targets_of_all_robots_obey_the_same_laws_on_a_gpu(readings: list[Reading]) -> None:
+def test_gpu_solutions_of_all_robots_obey_the_laws_of_the_cpu(readings: list[Reading]) -> None:
     if not devices():
         pytest.skip("there is no GPU")
     work = robots.on_gpu(robots.distinct(readings))

@@ -116,7 +116,7 @@ def test_the_deviation_from_the_path_ignores_delays(known: tuple[Passage, Array]
     assert (off.deviation, off.deviation_rms) == pytest.approx((0.01, 0.01), rel=1e-3)
 
 
-def test_the_duration_of_a_motion_ends_at_its_last_pose(known: tuple[Passage, Array]) -> None:
+def test_the_duration_ends_when_the_last_pose_is_reached(known: tuple[Passage, Array]) -> None:
     here, q = known
     assert measured(here, q).duration == pytest.approx(here.t[-1], abs=0.2)
     stops = q.copy()

@@ -1,4 +1,4 @@
-"""Passages are what they say: through a singularity, smooth, inside the reach or beyond it."""
+"""Passages are as stated: through a singularity, smooth, inside the reach or beyond it."""
 
 from __future__ import annotations
 

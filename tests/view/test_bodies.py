@@ -150,8 +150,8 @@ def test_the_problem_of_a_missing_mesh_of_an_mjcf_file_names_it(tmp_path: Path) 
     assert "no.stl" in problems[0]
 
 
-def test_solids_of_a_world_contain_their_shapes() -> None:
-    """Drawn shapes have the size and the pose of the shape."""
+def test_solids_of_a_world_have_the_sizes_and_poses_of_its_shapes() -> None:
+    """Drawn solids have the sizes and the poses of the collision shapes."""
     T = sp.pose([0.1, 0.2, 0.3], rpy=[0.3, 0.2, 0.1])
     c = sp.collision
     shapes = {

@@ -66,7 +66,7 @@ def test_the_status_names_the_joints_at_a_limit() -> None:
 
 
 @pytest.mark.parametrize(("name", "axis"), [("panda", 2), ("youbot", 2), ("double_y", 1), ("y", 1)])
-def test_planar_figures_are_shown_upright(name: str, axis: int) -> None:
+def test_the_view_has_y_up_for_planar_robots_and_z_up_for_others(name: str, axis: int) -> None:
     assert up_axis(sp.load(name)) == axis
 
 
@@ -182,8 +182,8 @@ def test_setting_a_joint_clips_it_to_its_limits_and_moves_the_targets() -> None:
 
 
 @pytest.mark.parametrize("name", ["y", "double_y", "double_y16"])
-def test_figures_follow_moving_targets(name: str) -> None:
-    """The figure stays finite and never jumps, although some targets leave its reach."""
+def test_robots_with_several_end_effectors_follow_moving_targets(name: str) -> None:
+    """The robot stays finite and never jumps, although some targets leave its reach."""
     simulation = Simulation(sp.load(name), task="position")
     simulation.move_targets(True)
     first, path = simulation.targets, [simulation.q]

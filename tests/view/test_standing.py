@@ -20,7 +20,7 @@ def part(name: str, parent: str, at: str, axis: str, lower: float, upper: float)
 
 
 def humanoid(seed: int) -> sp.Robot:
-    """Return a figure with straight legs and arms of random lengths and ranges, mirrored."""
+    """Return a humanoid with straight, mirrored legs and arms of random lengths and ranges."""
     random = np.random.default_rng(seed)
     thigh, shin, upper, fore = random.uniform(0.2, 0.6, 4)
     spread, bend = random.uniform(0.4, 3.0), random.uniform(1.5, 2.8)

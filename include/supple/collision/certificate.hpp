@@ -75,9 +75,9 @@ SUPPLE_FN T flatness(const Shape<T>& shape, const Vec3<T>& n) {
 }
 
 // Whether the bound regards the second shape of a pair as the moving one, for the normal from the
-// second to the first. If one of them has a face or edge there, the other one moves: the normal,
-// fixed in the frame of the face, stays normal to it, and no part of the face comes closer if the
-// shapes turn. Otherwise the smaller shape moves.
+// second to the first. If one of them has a face or edge at its nearest point, the other one moves:
+// the normal, fixed in the frame of the face, stays normal to it, and no part of the face comes
+// closer if the shapes turn. Otherwise the smaller shape moves.
 template <class T>
 SUPPLE_FN bool second_moves(const Shape<T>& first, const Shape<T>& second, const Vec3<T>& n) {
   const bool smaller = second.bound - second.radius < first.bound - first.radius;
@@ -227,9 +227,10 @@ SUPPLE_FN int near_pairs(const CollisionModel<T>& model, Placed<T>& placed, cons
   return count;
 }
 
-// Returns the cost of all pairs that are closer than `distance`, the sum of (distance - d)²/2, at
-// the configuration of `placed`, and writes its gradient (n,). `near` (pairs,), `still` (joints,),
-// `bound` (moving,) and `row` (n,) are scratch memory.
+// Returns the cost of all pairs at the configuration of `placed` whose distance d, to which
+// `eased_by` for `distance` is added, is below `distance`: the sum of (distance - d)²/2. Writes its
+// gradient (n,). `near` (pairs,), `still` (joints,), `bound` (moving,) and `row` (n,) are scratch
+// memory.
 template <class L, class T>
 SUPPLE_FN T clearance_cost(const CollisionModel<T>& model, Placed<T>& placed, const T& distance,
                            NearPair<T>* near, T* still, T* bound, T* row, T* gradient) {

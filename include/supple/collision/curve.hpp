@@ -52,7 +52,8 @@ inline constexpr int most_halvings = 40, most_parts = 200'000;
 // Sum of joint angles above which a part is halved at once [rad]: its bound would be poor.
 template <class T>
 inline constexpr T longest_turn = T(0.5);
-// Distance above the clearance below which a part is not divided to certify it [m].
+// A part whose smallest distance exceeds the clearance by less than this is not divided to certify
+// it [m].
 template <class T>
 inline constexpr T finest = T(1e-7);
 
@@ -159,8 +160,8 @@ SUPPLE_FN T turned_aside(const T* c, int stride, const T& x0, const T& x1, bool 
 }
 
 // Writes the chord (n,) from the position `from` (n,) at u to that at v, and the largest deviations
-// (n,) of the curve from it, by the Bernstein coefficients of their difference; those of a ball
-// joint are the same about its three axes.
+// (n,) of the curve from the chord, by the Bernstein coefficients of their difference. The three
+// deviations of a ball joint are equal.
 template <class T>
 SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T u, T v,
                            const T* from, T* end, T* chord, T* aside) {
@@ -204,7 +205,7 @@ template <class T>
 struct PartBound {
   T bound;     // [m]: no pair is closer anywhere on the part
   T distance;  // [m], of the closest pair in its middle, or the margin if none is closer
-  int pair;    // of `bound`, or -1 if it is the margin
+  int pair;    // that determines `bound`, or -1 if `bound` is the margin
 };
 
 // Returns a bound, at most `margin`, of the distances on the part of the curve that `prepare_part`
@@ -251,7 +252,7 @@ SUPPLE_FN T prepare_part(const CollisionModel<T>& model, const JointCurve<T>& cu
 }
 
 // Returns the place where a part is divided: its middle or, with ball joints, the end of a piece
-// inside it, beyond which they turn about other axes.
+// inside the part, beyond which ball joints turn about other axes.
 template <class T>
 SUPPLE_FN T division(const JointCurve<T>& curve, const Chain<T>& chain, T begin, T end) {
   if (chain.balls > 0) {

@@ -64,8 +64,9 @@ SUPPLE_FN Contact<T> distance_of_cores(const Shape<T>& a, const Shape<T>& b, Las
 }
 
 // Returns the signed distance of two shapes, of which at most one is a half-space. With `last`, the
-// search begins where that of the call before ended, and the result may differ by rounding. Of
-// shapes that are farther apart than `enough`, the distance may be a lower bound above `enough`.
+// search begins where the search of the previous call ended, and the result may differ by rounding.
+// For shapes that are farther apart than `enough`, the result may be a lower bound of the distance
+// that is above `enough`.
 template <class T>
 SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b, LastCorners* last = nullptr,
                               const T& enough = Number<T>::huge) {
@@ -92,7 +93,7 @@ SUPPLE_NOINLINE bool is_deeper(const Shape<T>& a, const Shape<T>& b, const T& ma
 
 // Whether the distance of two shapes, of which at most one is a half-space, is less than `margin`.
 // Unless `margin` is negative, the depth of penetration is not computed, and cores that touch to
-// rounding count as closer.
+// rounding count as closer than `margin`.
 template <class T>
 SUPPLE_FN bool is_closer(const Shape<T>& a, const Shape<T>& b, const T& margin) {
   if (margin < T(0)) return is_deeper(a, b, margin);

@@ -185,7 +185,7 @@ SUPPLE_FN Overlap<T> overlap_by_expansion(const Shape<T>& a, const Shape<T>& b) 
   return best;
 }
 
-// Returns how two cores overlap, which must not be farther apart than rounding.
+// Returns how two cores overlap. The cores must not be farther apart than rounding.
 template <class T>
 SUPPLE_FN Contact<T> deepest_of_cores(const Shape<T>& a, const Shape<T>& b) {
   const Overlap<T> best =

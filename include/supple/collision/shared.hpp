@@ -193,8 +193,9 @@ SUPPLE_FN Closeness closeness_in(const SharedPairs<T>& pairs, const BodyPoses<T>
   return threads.any(unsure) ? Closeness::unsure : Closeness::apart;
 }
 
-// Whether some pair is closer than `clearance`, which is not negative, if distances may be wrong by
-// `rounding`. Without rounding, no configuration is unsure.
+// Whether some pair is closer than `clearance`, which is not negative, or than its allowed
+// clearance if that is smaller. Distances may be wrong by `rounding`; if it is zero, the result is
+// never `unsure`.
 //
 // All of several threads call it with the same arguments. They have an index() below count(), which
 // is at most 32; any(x) tells whether x holds in one of them, and ballot(x) has a bit for each.

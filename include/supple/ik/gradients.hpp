@@ -138,8 +138,8 @@ SUPPLE_INLINE void frame_step(const Chain<T>& chain, int frames, double lambda2,
   });
 }
 
-// The gradients q_bar and x_bar of that step, after `frame_step`, from the gradient with respect to
-// the step in q_bar.
+// The gradients q_bar and x_bar of that step, after `frame_step`. On entry, q_bar is the gradient
+// with respect to the step.
 template <class L, class T>
 SUPPLE_INLINE void frame_step_gradient(const Chain<T>& chain, int frames,
                                        const GradientSpace<L>& at) {

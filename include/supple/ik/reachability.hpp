@@ -29,7 +29,8 @@ struct ReachProbe {
   double weight;    // smallest weight of the position rows
 };
 
-// Heights of points. All numbers are doubles, so that the layout is the same on every device.
+// Heights of points. All arrays hold doubles only, so that their layout is the same on every
+// device.
 struct Reach {
   int directions, probes;
   const double* direction;  // (3, directions): unit vectors in the axes of the task's base

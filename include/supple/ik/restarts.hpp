@@ -19,7 +19,8 @@ inline constexpr float huge_cost = 3e38f;  // larger than the cost of any config
 // start in 10,000, but then other starts come close to the target. So the search for a target ends
 // after `far_starts` if no start has come near it, after `near_starts` if the error of one is below
 // `near_target` (6 % of the reach), and after `nearly_met_starts` if the error of one is below
-// `nearly_met` (0.06 %). Both distances are multiples of newton_gain, which is 0.3 times the reach.
+// `nearly_met` (0.06 %). `near_target` and `nearly_met` are multiples of newton_gain, which is 0.3
+// times the reach.
 inline constexpr int far_starts = 512, near_starts = 1024, nearly_met_starts = 16384;
 inline constexpr float near_target = 0.2f, nearly_met = 2e-3f;
 
@@ -59,9 +60,9 @@ inline constexpr double distinct = 1e-2;     // least difference between solutio
 
 // Constants of `approach_posture`. A gain is the length of a step relative to the gradient of half
 // the squared distance to the posture.
-inline constexpr int posture_iterations = 200;
-// The same where the posture is q0, for robots on a moving base, which have at least six more
-// joints than rows.
+inline constexpr int posture_iterations = 200;  // largest number of steps
+// Largest number of steps toward q0 for robots with a long prismatic joint (`is_long`), such as
+// those of a moving base.
 inline constexpr int base_posture_iterations = 10;
 inline constexpr double max_posture_gain = 32;     // largest gain of a step
 inline constexpr double min_first_gain = 0.05;     // smallest gain of the first trial of a step

@@ -107,8 +107,8 @@ SUPPLE_FN bool converge_to_minima(const IkProblem<T>& ik, IterateState<L>& at,
 
 // Minimizes the cost by Newton's method, which converges at a singular pose where damped steps
 // stall, until a lane meets the tolerances or all are at local minima. Leaves each lane at its best
-// configuration, evaluated, and returns the solutions. `most` is the largest number of iterations
-// of a small problem. Lanes that are `over` have no start.
+// configuration, evaluated, and returns the solutions. The largest number of iterations is `most`
+// times `ik.iteration_factor`. Lanes that are `over` have no start.
 template <class L, class Executor>
 SUPPLE_FN mask_t<L> minimize_error(const IkProblem<double>& ik, IterateState<L>& at,
                                    Minimization<L> minimum, Executor&& on,
@@ -160,7 +160,7 @@ SUPPLE_FN float unreachable_error(int probes, const double* target, double posit
 //   on.bound()               the lower bound on the error, negative until it is known; assignable
 //   on.unreachable_error()   computes this bound; 0 if the target is not proven to be out of reach
 //   on.settle(over)          finds the closest pose in double precision; returns whether it is a
-//                            solution. Other poses count only if the search is `over`
+//                            solution. Poses that are no solutions count only if `over`
 template <class Executor>
 SUPPLE_FN bool review_failed_starts(Executor& on, const RestartBudget& budget, int starts,
                                     bool last, float newton_gain) {

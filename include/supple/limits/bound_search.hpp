@@ -1,4 +1,4 @@
-// The bounds that are active in the best step inside a box that satisfies equations:
+// The bounds of a box that are active in the best step that is inside it and satisfies equations:
 //
 //   minimize  ‖J y‖² + λ² ‖y‖²   subject to   A (x + y) = b,  low <= x + y <= high
 //

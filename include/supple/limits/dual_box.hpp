@@ -8,8 +8,8 @@
 // of a factorization (Beaton 1964). Rounding errors may grow with each sweep: the result is a
 // guess.
 //
-// Lanes change different entries. The numbers of entries are therefore lanes, too; -1 is none.
-// Tuned constants are explained in docs/constants.md.
+// Lanes change different entries. The index of an entry is therefore a lane, too; -1 stands for no
+// entry. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/math/lane.hpp"
@@ -22,7 +22,7 @@ inline constexpr int dual_rounds = 4;
 // an upper bound on the rounding errors of the tableau.
 inline constexpr double dual_slack = 1e-10;
 // The lower triangle of the tableau consists of square tiles of this size. A tile is read before
-// it is written: on a GPU, many reads are then on their way at once.
+// it is written: on a GPU, many reads are then in flight at the same time.
 inline constexpr int tile = 4;
 
 SUPPLE_FN constexpr int tiles(int n) { return (n + tile - 1) / tile; }

@@ -1,4 +1,4 @@
-// The best step inside a box that satisfies equations, for one robot: on packs.
+// The best step that satisfies equations inside a box, for one robot: on packs.
 //
 //   minimize  ‖J (x - x0)‖² + λ² ‖x - x0‖²   subject to   A x = b,  low <= x <= high
 //
@@ -212,7 +212,7 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
   for (int j = 0; j < n; ++j) active_set[j] = of.low[j] < of.high[j] ? T(0) : T(1);
   for (int j = 0; j < most; ++j) delta[j] = T(0);
   bool searched = false;
-  const auto search = [&] {  // from the bounds that the search finds
+  const auto search = [&] {  // replaces the active set by that of `find_bounds`
     const bool found = !searched && find_bounds(of, static_cast<const T*>(whole), lambda2,
                                                 static_cast<const T*>(x), active_set, index, w);
     for (int j = 0; j < most; ++j) delta[j] = T(0);

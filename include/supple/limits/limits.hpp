@@ -40,9 +40,9 @@ SUPPLE_INLINE L largest_smooth_change(const JointLimit<T>& limit, const L& dt, c
   return min(L(limit.acceleration) * dt, ramp * L(T(longest_ramp)));
 }
 
-// Returns the largest speed that a joint has from now on, in either direction, if it stops as fast
-// as its limits on acceleration and jerk allow, after a step at the speed x. `speed` is that of the
-// step before.
+// Returns the largest speed, in either direction, that a joint has in a step at the speed x and in
+// the stop after it, which is as fast as its limits on acceleration and jerk allow. `speed` is the
+// speed of the joint in the step before.
 template <class T>
 SUPPLE_FN T peak_after(const JointLimit<T>& limit, T speed, T x, T dt) {
   if (!(limit.jerk < Number<T>::huge)) return abs(x);
@@ -50,7 +50,8 @@ SUPPLE_FN T peak_after(const JointLimit<T>& limit, T speed, T x, T dt) {
 }
 
 // Returns the largest speed that a joint has from the next step on, in either direction, if it
-// stops as fast as its limits on acceleration and jerk allow. No other step leads to a lower one.
+// stops as fast as its limits on acceleration and jerk allow. No other motion has a lower largest
+// speed.
 template <class T>
 SUPPLE_FN T lowest_peak(const JointLimit<T>& limit, T speed, T change, T dt) {
   if (!(limit.jerk < Number<T>::huge)) {

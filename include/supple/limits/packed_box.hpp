@@ -55,7 +55,7 @@ SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda
       if (active_set[j] != 0) d[j] = (active_set[j] < 0 ? low[j] : high[j]) - x[j];
     }
     rows_times(n, n, G, d, pull);
-    // The equations of the free entries; those of the others are d_j = d_j.
+    // The equations of the free entries; those of the other entries leave d_j as it is.
     for (int i = 0; i < n; ++i) {
       const bool free = active_set[i] == 0;
       for (int j = i / pack_width<T> * pack_width<T>; j < s; ++j) {

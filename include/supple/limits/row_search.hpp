@@ -186,8 +186,8 @@ SUPPLE_FN T direction_of(RowSearch<T>& s, int p) {
   return growth;
 }
 
-// Returns how much a row misses its bound at x (n); zero if it is met, or misses it by no more than
-// the rounding errors of a step x that was computed from x0 (n), which `noise` bounds.
+// Returns by how much a row misses its bound at x (n), or zero if this is no more than the rounding
+// errors of a step x that was computed from x0 (n). `noise` is the relative size of these errors.
 template <class T>
 SUPPLE_FN T violation(int n, const T* row, const T& bound, const T* x, const T* x0,
                       T noise = T(64) * Number<T>::epsilon) {

@@ -16,8 +16,8 @@
 #pragma once
 
 // A kernel header may be compiled for several instruction sets into one binary. The inline
-// namespace gives each set its own symbols. Otherwise the linker would merge them and keep one
-// copy, possibly one that the processor cannot run.
+// namespace gives each set its own symbols. Otherwise the linker would merge functions of the same
+// name and keep one copy, possibly one that the processor cannot run.
 #ifndef SUPPLE_ISA
 #define SUPPLE_ISA portable
 #endif
@@ -64,7 +64,7 @@
 #define SUPPLE_UNROLL_HOST _Pragma("GCC unroll 8")
 #endif
 // The same also on a GPU, if the length is a `Fixed` size N of at most 8: its compiler does not
-// unroll long functions by itself.
+// unroll the loops of long functions by itself.
 #if defined(__CUDACC__)
 #define SUPPLE_UNROLL_SHORT _Pragma("unroll (short_size<N>)")
 #else

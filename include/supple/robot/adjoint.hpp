@@ -55,9 +55,9 @@ SUPPLE_INLINE void add_twist_adjoint(const Chain<T>& chain, const Frame<T>& fram
   });
 }
 
-// Adds to q_bar the gradient due to J_bar (6 x n), that of the Jacobian of a frame with origin p. A
-// joint l turns the twist [v; w] of every later joint k, and moves the frame's origin for every
-// earlier one:
+// Adds to q_bar the gradient due to J_bar (6 x n), the gradient with respect to the Jacobian of a
+// frame with origin p. A joint l turns the twist [v; w] of every later joint k, and moves the
+// frame's origin relative to every earlier one:
 //
 //   d[v_k; w_k]/dq_l = [w_l × v_k; w_l × w_k]  for l <= k,  [w_k × v_l; 0]  for l > k
 //

@@ -2,7 +2,7 @@
 //
 // A configuration q has `chain.nq` numbers, a velocity or a displacement v has `chain.nv`; in the
 // kernel, where the orientation of a ball joint is a rotation vector, these numbers are equal.
-// `integrate` and `difference` are the only functions from one to the other:
+// `integrate` and `difference` are the only functions that lead from one to the other:
 //
 //   integrate(q, v)        the configuration that the velocity v reaches from q in unit time
 //   difference(q1, q0)     the velocity that reaches q1 from q0 in unit time

@@ -153,9 +153,9 @@ SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
   return near;
 }
 
-// Turns the frame of a ball joint by its rotation vector r. Its axes are renamed so that z is the
-// x axis of the body; Applying `next_axis` then makes z the y axis of the body, and applying it
-// again makes z its z axis.
+// Turns the frame of a ball joint by its rotation vector r. Its axes are renamed so that z is the x
+// axis of the body. Applying `next_axis` then makes z the y axis of the body, and applying it again
+// makes z the z axis of the body.
 template <class L>
 SUPPLE_INLINE Rotation<L> next_axis(const Rotation<L>& R) {
   return {R.y, R.z, R.x};
@@ -310,8 +310,9 @@ SUPPLE_INLINE void add_joint(JerkRates<L>& body, const Vec3<L>& z, bool slides, 
   }
 }
 
-// Adds the rates due to a ball joint with the angular velocity u relative to the parent and its
-// derivative du in the axes of the body that it carries, which turn with w + u.
+// Adds the rates due to a ball joint. u is its angular velocity relative to the parent, and du the
+// derivative of u in the axes of the body that the joint carries. These axes turn at w + u, where w
+// is the angular velocity of the parent.
 template <class L>
 SUPPLE_INLINE void add_ball(Rates<L>& body, const Vec3<L>& u, const Vec3<L>&) {
   body.b = body.b + cross(body.w, u);

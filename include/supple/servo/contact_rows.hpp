@@ -45,7 +45,7 @@ struct ContactMemory {
   T* turned;   // (moving,) [m]: bound of how far its rotation has moved its points since
   T* travel;   // (1,) [m]: bound of how much closer centers of bodies can have come in all steps
   T* wake;     // (groups,) [m]: travel up to which a group is out of reach
-  int* awake;  // (groups,): groups that are not out of reach by their travel
+  int* awake;  // (groups,): groups whose `wake` the travel has reached
   T *lower, *moved;    // (groups,) [m]: lower bounds of the distances of groups in `awake`, and how
                        // much closer their bodies can have come in the last step
   T *steps, *visited;  // (1,): number of steps; (groups,): last step that visited a group

@@ -27,7 +27,7 @@ template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
 // What a stop depends on: the tasks, the limits of the joints and the time step. `bound` limits
-// ‖q̇‖, and `most_condition` the condition number of J where the robot stops, unless it is zero.
+// ‖q̇‖, and `most_condition`, unless it is zero, the condition number of J where the robot stops.
 template <class T>
 struct Stopper {
   StepRows<T> rows;
@@ -123,10 +123,10 @@ SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
   return 12 * chain.joints + 3 * m * n + m * m + 3 * m + 8 * n;
 }
 
-// Whether the joints can stop along the direction d (m) within all limits, in steps that `accepts`.
-// q, v and c (n each; overwritten) are the joint positions, the speeds, and the changes of speed in
-// the last step. `accepts` is called with the factor s of each step s x, with x (n) and with
-// scratch memory, before q changes.
+// Whether the joints can stop along the direction d (m) within all limits, in steps for which
+// `accepts` returns true. q, v and c (n each; overwritten) are the joint positions, the speeds, and
+// the changes of speed in the last step. `accepts` is called with the factor s of each step s x,
+// with x (n) and with scratch memory, before q changes.
 template <class T, class Accepts>
 SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch,
                            const Accepts& accepts) {

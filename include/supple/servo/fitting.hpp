@@ -67,7 +67,7 @@ struct LimitCost {
 // Returns the cost of a change of the step by limits: with J and λ² of the step or, for a step with
 // weights on the joints or in Python, with the norm ‖N q̇‖ that the step minimizes and λ² = 0. N is
 // state.metric or, if that is null, [W J; λ S⁻¹] with row weights W and joint weights S. `memory`
-// holds J.
+// is scratch memory that may hold the J of the result.
 template <class L, class T>
 SUPPLE_FN LimitCost<L> limit_cost(const Servo<T>& servo, int m, int n, const ServoState<L>& state,
                                   const L& lambda2, L* memory) {

@@ -22,7 +22,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Largest ratio of curvature to the smallest stiffness of the system with which this step is used.
+// Largest ratio of curvature to the smallest stiffness of the system up to which this step is used.
 // The curvature is that of the rows along the offset that postures keep from being corrected.
 template <class T>
 inline constexpr T largest_conflict = T(10);
@@ -87,7 +87,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
   };
   T *J = room(curved, n), *turned = room(s, curved), *left = room(k, curved), *v = room(k, n),
     *sigma = room(1, k), *e = room(1, curved), *U = room(k, m), *slopes = room(k, n);
-  // Of each other row, the column of its only entry, or -1.
+  // For each row that does not bend, the column of its nonzero entry; -1 unless it has exactly one.
   int* const only = reinterpret_cast<int*>(room(1, m));
   int row = 0;
   for (int r = 0; r < m; ++r) {
@@ -194,7 +194,8 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     }
   }
   const T size[2] = {length(m, of.offset), length(m, of.rate)};
-  // For both sides, x becomes the motion along the other directions: the shortest, or the only one.
+  // For both sides, x becomes the motion along the other directions: the only one if `coupled`,
+  // else the shortest.
   const auto move_others = [&](const T* rest, T* to) {
     for (int j = 0; j < s; ++j) to[j] = T(0);
     for (int r = 0, i = 0; r < m; ++r) {
@@ -299,7 +300,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
   }
   const auto eased_part = [&](int i) { return eased[i] / (square(sigma[i]) + eased[i]); };
 
-  // The gain of the other directions, and that of each nearly singular one.
+  // One gain for the other directions, and one for each nearly singular direction.
   copy_numbers(s, x, z);
   for (int i = 0; eases && i < k; ++i) {
     const T* const d = v + i * s;

@@ -78,7 +78,7 @@ inline constexpr int pivot_rounds = 6;          // most rounds of block pivoting
 inline constexpr int descent_rounds = 60;       // most rounds of the method that takes over
 inline constexpr int feet_rounds = 8;           // most corrections of standing feet
 inline constexpr double feet_tolerance = 1e-7;  // bound on their weighted errors
-inline constexpr int longest_share = 8;         // where 1 is the minimum with unchanged rows
+inline constexpr int longest_share = 8;         // in `best_share`; 1 is best if no row changes
 
 // Memory of a step.
 template <class T>

@@ -3,8 +3,8 @@
 //
 // Invariant: the stop from the current state is certified, that is, no pair comes closer than the
 // clearance during it. A step is taken only if the step and the stop after it are certified;
-// otherwise the stop that is known from before continues. Rows of constraints make this rare: they
-// are the same bound, linearized in the speeds.
+// otherwise the stop that is known from before continues. Rows of constraints make it rare that the
+// stop has to continue: they are the same bound, linearized in the speeds.
 //
 // In the stop, all joints slow down together: like the step before it, this motion is a straight
 // line in joint space. Where a joint would pass its position limit on the way, or has a jerk limit,
@@ -23,8 +23,8 @@ SUPPLE_INLINE T least_distance(const Guard<T>& guard, T speed, T time, T gap) {
   return min(fma(speed, time, guard.clearance), gap - unseen<T>);
 }
 
-// Returns the first of `count` pairs that may come closer than allowed during the motion from the
-// current configuration of `placed` that m.along and m.off describe, or -1.
+// Returns the first of `count` pairs that may come closer than their distance `least` during the
+// motion from the current configuration of `placed` that m.along and m.off describe, or -1.
 template <class T>
 SUPPLE_FN int first_unsafe(const CollisionModel<T>& model, const Placed<T>& placed,
                            const NearPair<T>* near, int count, const JointMotion<T>& motion) {
@@ -35,8 +35,9 @@ SUPPLE_FN int first_unsafe(const CollisionModel<T>& model, const Placed<T>& plac
   return -1;
 }
 
-// Certifies the motion along the polygon m.knot with `count` parts, within `time`, from the
-// configuration of the step. Returns whether it is certified; `pair` receives a pair that is not.
+// Certifies the motion along the polyline m.knot with `count` parts, which starts at the
+// configuration of the step and takes at most `time`. Returns whether it is certified; `pair`
+// receives a pair that is not.
 template <class L, class T>
 SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, int count, T time,
                        GuardMemory<T>& m, int& pair) {

@@ -55,8 +55,8 @@ SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, co
 }
 
 // Whether the joints can stop along the direction d (m) within all limits (`stops_along`), and
-// never become faster while they are above the ramp. `pace` is the speed of the step before, as a
-// factor of the command; that of d is `unit`. q, v and c (n each; overwritten) are as in
+// never become faster while they are above the ramp. `pace` is the speed of the step before and
+// `unit` that of d, both as factors of the command. q, v and c (n each; overwritten) are as in
 // `stops_along`.
 template <class T>
 SUPPLE_FN bool stops_on_ramp(const Servo<T>& servo, const Stopper<T>& of, const T* d, T unit,
@@ -74,9 +74,9 @@ SUPPLE_FN bool stops_on_ramp(const Servo<T>& servo, const Stopper<T>& of, const 
 
 // `stoppable_factor` for a motion that halts: the joints can stop on the ramp (`stops_on_ramp`), at
 // a configuration whose condition number allows it. `halts` becomes true if a larger factor would
-// lead too close to a singularity; the motion is then on the ramp even if it leads away at first.
-// d (m) = J x is `unit` times the command, `here` the condition number of J. The factor is above
-// `most` only if the box requires it.
+// lead too close to a singularity; the step must then be on the ramp even if it leads away from the
+// singularity at first. d (m) = J x is `unit` times the command, `here` the condition number of J.
+// The factor is above `most` only if the box requires it.
 template <class T>
 SUPPLE_FN T halting_step(const Servo<T>& servo, const ServoState<T>& state, const Stopper<T>& of,
                          const T* d, T unit, T here, T most, const T* x, const T* low,

@@ -142,8 +142,8 @@ SUPPLE_FN T held_gain(const Servo<T>& servo, int count, const T* A, const T* e, 
   return braking_gain(n, servo.limit, T(1) / servo.dt, servo.dt, d);
 }
 
-// Finds the space of the held rows, without the joints that are `stopped` (n; null if none) and
-// move at the speeds `speed` (n).
+// Finds the space of the held rows, without the columns of the joints that are `stopped` (n; null
+// if none). These joints move at the speeds `speed` (n).
 template <class T>
 SUPPLE_FN void find_held_space(const Servo<T>& servo, Holding<T>& held, const T* stopped,
                                const T* speed, T* scratch) {

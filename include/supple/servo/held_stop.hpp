@@ -19,8 +19,8 @@ inline constexpr T together_share = T(0.5);
 template <class T>
 inline constexpr T hard_share = T(0.55);
 
-// The share of the acceleration limits that a simulated stop may use, and that of a stop that has
-// begun.
+// The share of the acceleration limits that a simulated stop may use (`stop_share`), and the share
+// that it may use if the step before it already continues a stop (`going_share`).
 template <class T>
 inline constexpr T stop_share = T(0.8);
 template <class T>

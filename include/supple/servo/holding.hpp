@@ -5,15 +5,15 @@
 // minimizes, that satisfies
 //
 //   A x = s e     e: error of the held tasks, A: their Jacobian, s: gain from which the joints
-//   brake
+//   can brake
 //
 // Because motions are curved, an error remains after such a step. Corrections remove it: the
 // shortest changes of x, inside the box of the limits, with which the configuration after the step
 // has no error.
 //
 // While a task is switched on or off, its share α is between 0 and 1, and its rows move at 1 - α
-// times the velocity that they have in the step without the task. Tuned constants are explained in
-// docs/constants.md.
+// times the velocity that they have in the step without the task, plus α times the correction of
+// its error if it has a target. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/servo/fitting.hpp"

@@ -58,7 +58,7 @@ SUPPLE_FN bool limits_jerk(const Servo<T>& servo) {
   return limited;
 }
 
-// Whether a bound on ‖q̇‖ and limits on jerk act together. With steps of different lengths, jerk
+// Whether there are both a bound on ‖q̇‖ and limits on jerk. With steps of different lengths, jerk
 // limits are ignored.
 template <class T>
 SUPPLE_FN bool shares_bound(const Servo<T>& servo) {
@@ -74,7 +74,8 @@ inline constexpr T within_bound = 1 - 4096 * Number<T>::epsilon;
 // what counts is the peak of its speed (`lowest_peak`). The joints share the bound: each gets a
 // maximum of its own, between the lowest peak that it can have and the peak that it needs for the
 // speed `goal` (n), or for its return from outside its limits. The norm of these maxima is within
-// the bound, so that any step inside the boxes is, and the stop of all joints remains possible.
+// the bound. Any step inside the boxes is then within it as well, and the stop of all joints
+// remains possible.
 template <class T>
 SUPPLE_FN void share_bound(const Servo<T>& servo, int n, const ServoState<T>& state, const T* goal,
                            T* low, T* high) {

@@ -23,8 +23,8 @@ inline constexpr float least_posture_pivot_float = 1e-5;
 template <class T>
 inline constexpr T least_posture_pivot =
     sizeof(T) == 8 ? T(least_posture_pivot_double) : T(least_posture_pivot_float);
-// The last correction of a refined step, relative to the step. The error that remains is about the
-// square of it.
+// Largest size of the last correction of a refined step, relative to the step. The error that
+// remains is about the square of it.
 inline constexpr double last_correction_double = 1e-8;
 inline constexpr float last_correction_float = 1e-3;
 template <class T>

@@ -8,7 +8,7 @@
 // in addition to any commanded velocity of the row. Inside the range the interval contains zero, so
 // the row requires no motion; it only slows down motion toward an end of the range, in proportion
 // to the remaining distance. Outside, it requires motion toward the range, in proportion to the
-// distance. Both are zero at the end itself, so q̇ is continuous there.
+// distance. Both velocities are zero at the end itself, so q̇ is continuous there.
 //
 // Rows outside their range take part in the step as equations. Then the rows whose interval is
 // violated are added one at a time, the worst first, and rows whose multiplier has the wrong sign

@@ -77,8 +77,9 @@ SUPPLE_NOINLINE_DEVICE void sweep_points_gradient(const Chain<T>& chain, const T
                                                   const Pose<T>* joint_poses, const Vec3<T>& p,
                                                   const T* speed, T* g, T* memory) {
   const Vec3<T> zero{T(0), T(0), T(0)};
-  // The twist of the body after each joint, with the velocity of its point at the origin; and of
-  // the points after it, Σ share v, Σ share p and Σ share.
+  // For each joint, `body` is the twist of the body that it carries, with the velocity of that
+  // body's point at the origin; `sums` are Σ share v, Σ share p and Σ share of the points that it
+  // moves.
   Twist<T>* const body = reinterpret_cast<Twist<T>*>(memory);
   T* const sums = memory + 6 * chain.joints;
   const auto own = [&](int j) {

@@ -32,7 +32,8 @@
 //             beyond the end of the reach: the second derivative of ½‖r‖², which Gauss-Newton
 //             neglects. It brings the joints to rest in front of a target out of reach. With a
 //             share b of this increase in σ² + λ², the gain is at most (1 - b/2)/dt, because the
-//             second derivative is known only along each v: a longer step could go past the rest.
+//             second derivative is known only along each v: a longer step could go past the pose
+//             in which the joints come to rest.
 //
 // Joints brake toward a fold only if |h| is large enough for an end of the reach nearby. Away from
 // the extremum, the secant of the parabola over one step replaces its slope σ, so that the joints
@@ -80,7 +81,8 @@ inline constexpr T persistence = T(0.9);  // share of the last change of q̇ tha
 template <class T>
 inline constexpr T fold_bend = T(0.03);
 // Joints do not pass through a stretched pose if the room on the other side of it is less than this
-// fraction of the room on their own side, and leave it to the side with more room.
+// fraction of the room on their own side. If the room on their own side is less than this fraction
+// of the room on the other side, they leave the pose to the other side.
 template <class T>
 inline constexpr T little_room = T(0.15);
 // Both rules apply only within this distance of the stretched pose [rad].

@@ -98,7 +98,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     y[i] = sigma[i] * along_o[i] / (square(sigma[i]) + lambda2[i]);
     if (bend[i] > 0) most_share = max(most_share, T(bend[i] / (square(sigma[i]) + lambda2[i])));
   }
-  // The gain of all directions that are not nearly singular, and that of each other one.
+  // One gain for all directions that are not nearly singular, and one for each nearly singular one.
   clear();
   for (int i = 0; i < k; ++i) {
     if (!is_near(i)) add_velocity(i);

@@ -1,4 +1,4 @@
-// The motion of a step and of the stop after it, as a polygon in joint space (guard.hpp). Tuned
+// The motion of a step and of the stop after it, as a polyline in joint space (guard.hpp). Tuned
 // constants are explained in docs/constants.md.
 #pragma once
 
@@ -45,8 +45,8 @@ namespace supple::inline SUPPLE_ISA {
 inline constexpr int most_stop_steps = 1024;
 // How often the shapes are placed, and how often bounds are tried, to certify one motion.
 inline constexpr int most_placements = 12, most_tries = 40;
-// Number of closest pairs that become rows of constraints, besides those inside the clearance; the
-// certificate covers all pairs.
+// Number of closest pairs that become rows of constraints, or more if more pairs are inside the
+// clearance; the certificate covers all pairs.
 inline constexpr int most_rows = 32;
 // Time constant with which pairs inside the clearance are driven apart [s].
 template <class T>
@@ -148,7 +148,8 @@ SUPPLE_FN T gap_at_rest(const CollisionModel<T>& model, const Guard<T>& guard,
   return gap_bounds(model, placed, near, {m.still, m.tracking}).start;
 }
 
-// The step and the stop of all joints together: q + x * span, within `time`.
+// A step at the speeds x and the stop of all joints together after it: the motion within `time`
+// from q to q + x * span.
 template <class T>
 struct TogetherStop {
   T span, time;  // [s]
@@ -242,7 +243,7 @@ SUPPLE_FN int simulate_stop(const Chain<T>& chain, const Guard<T>& guard, const 
   return -1;
 }
 
-// Writes the configuration at position u on the polygon of `count` straight parts through m.knot.
+// Writes the configuration at position u on the polyline of `count` straight parts through m.knot.
 // Positions are numbers from 0 to `count`.
 template <class T>
 SUPPLE_FN void position_on(const Chain<T>& chain, const GuardMemory<T>& m, int count, T u, T* to) {
@@ -253,7 +254,7 @@ SUPPLE_FN void position_on(const Chain<T>& chain, const GuardMemory<T>& m, int c
   integrate(chain, a, static_cast<const T*>(m.part), u - T(k), to);
 }
 
-// Writes the chord m.delta of a part of the polygon, from m.at to the position `end`, and the
+// Writes the chord m.delta of a part of the polyline, from m.at to the position `end`, and the
 // largest deviations m.aside from it. Returns whether it deviates.
 template <class T>
 SUPPLE_FN bool chord_of(const Chain<T>& chain, GuardMemory<T>& m, int count, T begin, T end) {

@@ -245,8 +245,7 @@ SUPPLE_INLINE void each_form(const Chain<T>& chain, const Task<T>& task, const T
     row(i, c < 3 ? along_axis(p, a) : Spatial<L>{{L(0), L(0), L(0), a.x, a.y, a.z}});
   });
 }
-// The same for the rows of one point of a weighted sum. `first` is the number of rows of such sums
-// before this task.
+// The same for the rows of one point of a weighted sum.
 template <class L, class T, class Row>
 SUPPLE_INLINE void each_point_form(const Chain<T>& chain, const Task<T>& task, int point,
                                    const TreeWork<L>& work, Row&& row) {
@@ -255,6 +254,7 @@ SUPPLE_INLINE void each_point_form(const Chain<T>& chain, const Task<T>& task, i
     row(i, along_axis(p, unit_axis<L>(c) * L(weight * task.share[point])));
   });
 }
+// Number of rows of weighted sums of points in the tasks before `task`.
 template <class T>
 SUPPLE_INLINE int multipliers_before(const Servo<T>& servo, int task) {
   return multipliers(task, servo.task);

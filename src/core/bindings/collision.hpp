@@ -27,8 +27,8 @@ class PyCollisionModel {
   // Returns the smallest distance and the index of its pair; infinity and -1 without pairs. The
   // distance of a pair that is allowed less than `clearance` is increased by the difference.
   nb::object min_distance(nb::handle q, double clearance) const;
-  // Returns for each configuration (..., n) whether some pair is closer than `clearance`, or than
-  // the clearance that it is allowed if this is smaller.
+  // Returns for each configuration (..., n) whether some pair is closer than the smaller of
+  // `clearance` and the clearance that the pair is allowed.
   nb::object collides(nb::handle q, double clearance, int threads) const;
   // Returns for each configuration (N, n) which pairs are closer than a distance (N, k).
   nb::object closer(nb::handle q, double distance) const;

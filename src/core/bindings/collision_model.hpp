@@ -21,7 +21,7 @@ struct CollisionSpec {
   const int* first_vertex = nullptr;  // (shapes + 1,)
   const double* speed = nullptr;      // (shapes,)
   const int* pair = nullptr;          // (pairs, 2)
-  const double* allowed = nullptr;    // (pairs,): sufficient clearance; null: none is allowed less
+  const double* allowed = nullptr;    // (pairs,): sufficient clearance; null if infinite
 };
 
 // Stands for an infinite length [m], such as the radius of a sphere around a half-space.

@@ -31,7 +31,7 @@ const FollowingKernel& kernel() {
   throw std::logic_error("the instruction set in use has no such kernel");
 }
 
-// Whether two chains have the same joints in the same order, except for which poses they store.
+// Whether two chains have the same joints in the same order; they may store different poses.
 bool share_joints(const Chain<double>& a, const Chain<double>& b) {
   if (a.joints != b.joints || a.nv != b.nv) return false;
   for (int j = 0; j < a.joints; ++j) {

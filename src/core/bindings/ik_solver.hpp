@@ -169,8 +169,8 @@ class PySolver {
   using GivenSubproblem = std::tuple<nb::object, Ints, Ints>;
   void set_subproblems(const std::vector<GivenSubproblem>& given);
 
-  // Sets the problem of the joints that move a task, in the same form. It replaces the subproblems
-  // where solutions may be rejected, which depends on all joints together.
+  // Sets the problem of only the joints that move a task, given like a subproblem. It replaces the
+  // subproblems if solutions may be rejected, because a rejection depends on all joints together.
   void set_moving(const GivenSubproblem& given) { moving_ = {subproblem_of(given)}; }
 
   // Sets how seeds place the free base of a robot with several limbs (`FreeBase`): a solver for the

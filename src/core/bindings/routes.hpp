@@ -89,8 +89,8 @@ class PyRoutes {
     steps_ = nb::make_tuple(end, from, to);
   }
 
-  // Returns the steps (end, from, to) between configurations of successive layers of which no joint
-  // differs by as much as its `reach` (n,).
+  // Returns the steps (end, from, to) between those configurations of successive layers that differ
+  // in every joint by less than its `reach` (n,).
   nb::tuple near_steps(nb::handle reach) const {
     const double* const far = checked<double>(reach, NPY_DOUBLE, {graph_.joints.n}, "reach");
     const NearSteps steps = supple::near_steps(graph_, far);
@@ -109,7 +109,8 @@ class PyRoutes {
     return made;
   }
 
-  // Returns the layer and column of the last configuration reachable from one.
+  // Returns the layer and column of the cheapest configuration in the last layer that is reachable
+  // from a configuration without a change.
   nb::tuple farthest(int layer, int column) const {
     check_index("layer", 0, graph_.layers, layer);
     check_index("column", 0, graph_.columns, column);

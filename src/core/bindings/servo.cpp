@@ -46,8 +46,8 @@ class PyServo : public ServoLoop {
     return step_flags(servo_, memory_.last()) | limits_.excesses(last()) |
            guard_.flags(memory_.last()) | holding_.flags();
   }
-  // Returns the error of each task that may be held and how far it is switched on, from 0 to 1
-  // (tasks, 2), and the targets of these tasks.
+  // Returns, for each task that may be held, its error and how far the task is switched on, from 0
+  // to 1 (tasks, 2); and the targets of these tasks.
   nb::tuple holding() const {
     const int tasks = holding_.tasks();
     std::vector<double> each;

@@ -172,7 +172,7 @@ class ServoGuard {
     double shift = 0, turn = 0;
     for (int k = 0; k < 3; ++k) shift += square(a.position[k] - b.position[k]);
     for (int k = 0; k < 9; ++k) turn += square(a.rotation[k] - b.rotation[k]);
-    // Rounding aside, a rotated half-space moves by any distance.
+    // Points of a half-space that rotates at all move by any distance: its `bound` is huge.
     return std::sqrt(shift) + (turn > 0 ? std::sqrt(turn) * a.bound : 0);
   }
 

@@ -176,7 +176,8 @@ class ServoMemory {
     state.beyond = from[10], state.course = Course(int(from[11])), state.halting = from[12];
   }
 
-  // Arrays for the next command, for the norm of a step in Python, and for the kernel.
+  // Arrays for the next command, for the matrix (n, n) of the norm that a step in Python minimizes,
+  // and for the kernel.
   double *target, *velocity, *acceleration, *metric, *scratch;
 
  private:

@@ -75,8 +75,8 @@ class ServoPython {
   }
 
   // Calls the step, which returns q̇ or q̈, λ², and the matrix of the norm that it minimizes,
-  // flattened (n * n,), or None; then the rows J and e that it kept, if it chose them. `metric` has
-  // room for the matrix.
+  // flattened (n * n,), or None; in a hierarchy with ranges, the J and e of `Intervals.step`
+  // follow. `metric` has room for the matrix.
   void decide(const Servo<double>& servo, const Layout& layout, double* metric,
               ServoState<double>& state) const {
     const int n = servo.chain.nv, m = servo.rows;
@@ -97,7 +97,7 @@ class ServoPython {
   }
 
  private:
-  // Replaces the rows of the tasks by those that the step kept: J (m, n) and e (m,).
+  // Replaces the rows of the tasks by those that the step returned: J (m, n) and e (m,).
   static void keep_rows(const nb::object& J, const nb::object& e, int m, int n,
                         ServoState<double>& state) {
     if (!contiguous_data(J, m, n) || !contiguous_data(e, m))

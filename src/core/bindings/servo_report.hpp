@@ -15,8 +15,8 @@ namespace supple {
 // The rows of constraints in a step, G q̇ >= h, and what became of them.
 struct ConstraintRows {
   int count = 0;
-  // (count, n), then (count,); `owner` is the index of a constraint, or -1 - that of a pair of
-  // shapes
+  // (count, n), then (count,); `owner` is the index of a constraint, or -1 - k for the pair of
+  // shapes with the index k
   std::vector<double> G, h, owner, state;
 
   // Copies rows [G, h, owner] (given, n + 2), of which none is active yet.

@@ -257,9 +257,10 @@ struct ServoSpec {
   bool whole = false;       // whether to stop where a step cannot perform the whole command
   double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task
-  int held_tasks = 0;  // the number of tasks after these that may be held
-  int loops = 0;       // how many of these, the first ones, are loops of the robot
-  // (n,), or empty: coordinates outside this range are probably in degrees, and Python decides.
+  int held_tasks = 0;  // number of tasks, after those with inputs, that may be held
+  int loops = 0;       // how many of the held tasks, the first ones, are loops of the robot
+  // (n,), or empty. Coordinates outside this range are probably in degrees: Python is called to
+  // check them again, and raises the error (`check_plausible`).
   Doubles plausible_lower = {}, plausible_upper = {};
 
   bool operator==(const ServoSpec&) const = default;

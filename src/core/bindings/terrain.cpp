@@ -32,7 +32,7 @@ std::vector<TerrainBox> boxes_in(nb::handle boxes) {
   return made;
 }
 
-// Computes the height of a box's upper side at (x, y) and its normal; -inf and zero beside it.
+// Computes the height and the normal of a box's upper side at (x, y); -inf and zero beside the box.
 double top_of(const TerrainBox& box, double x, double y, double* normal) {
   const double level[] = {x - box.center[0], y - box.center[1]};
   const double* const half = box.half;

@@ -290,7 +290,8 @@ xla::Error* handler(xla::CallFrame* frame) {
   }
 }
 
-// Adds a robot's frames, or with limits also a solver, for as long as the object exists.
+// Keeps a robot's frames, or these with its limits and a solver, in the table as long as the object
+// exists.
 class Registered {
  public:
   Registered(const PyChain& chain, int threads)

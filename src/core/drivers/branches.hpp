@@ -23,7 +23,7 @@ namespace {
 class BranchPolisher {
  public:
   // `coordinate` holds the index in q of each joint of the arm. `slack` is that of `ClosedForm`; if
-  // it is zero, candidates are exact up to rounding, or have at most the given error [rad].
+  // it is zero, candidates have errors of at most `error` [rad], or of rounding if that is zero.
   BranchPolisher(const IkProblem<double>& ik, const int* coordinate, double slack, double error)
       : ik_(ik),
         tolerances_{ik.position_tolerance, ik.rotation_tolerance},
@@ -81,8 +81,8 @@ class BranchPolisher {
     if (++waiting_ == width<Lanes>) verify();
   }
 
-  // Completes the solutions of a target. Returns whether they are certain to be all, if this is
-  // true of the candidates.
+  // Completes the solutions of a target. Returns whether they are certain to be all solutions,
+  // provided that the candidates contain all.
   bool end() {
     if (waiting_) verify();
     return certain_;
@@ -185,8 +185,8 @@ class BranchPolisher {
     descend(ik_, at_);
   }
 
-  // Takes such a step on all lanes by the default rule. Other rules, which polish one candidate at
-  // a time, would triple the code and its compile time.
+  // Takes such a step on all lanes by the default damping rule. Code for other rules would triple
+  // its size and compile time; with them, candidates are polished one at a time.
   void wide_step() {
     hold_others(wide_);
     const int m = ik_.rows, n = ik_.chain.nv;

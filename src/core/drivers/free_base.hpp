@@ -66,7 +66,7 @@ struct Correspondence {
             {2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)}};
   }
 
-  // The same, but only among rotations about an axis.
+  // Like `rotation`, but returns the best one among rotations about an axis.
   Rotation<double> rotation_about(const Vec3<double>& axis) const {
     const Vec3<double> turn{S[1][2] - S[2][1], S[2][0] - S[0][2], S[0][1] - S[1][0]};
     const Vec3<double> along{dot({S[0][0], S[0][1], S[0][2]}, axis),
@@ -116,7 +116,7 @@ Motion3 best_motion(const SolveRequest& request, const double* reached, const do
   return {R, p - axis * dot(axis, p)};
 }
 
-// Writes the target of a limb relative to the moved base, from those of the whole problem.
+// Writes the target of a limb relative to the moved base, from the targets of the whole problem.
 void local_target(const BaseLimb& limb, const Motion3& moved, const double* target, double* local) {
   const IkProblem<float>& ik = *limb.search;
   for (int t = 0, at = 0; t < ik.tasks; at += target_size(ik.task[t]), ++t) {

@@ -115,9 +115,9 @@ class LineEquations {
   int start_;
   Pose<double> home_;
   Vec3<double> center_;    // mean of the points on the axes [m], the origin of coordinates of lines
-  double unit_;            // half the length of the arm [m], their unit
+  double unit_;            // half the length of the arm [m], the unit of these coordinates
   Line<double> axis_[6];   // in these coordinates, numbered from `start` on
-  double fixed_[14 * 27];  // the side of the equations without X: (14, 27), or (14, 9) of it
+  double fixed_[14 * 27];  // side of the equations without X: (14, 27), or (14, 9) in a part of it
 };
 
 }  // namespace

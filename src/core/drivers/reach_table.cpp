@@ -160,9 +160,10 @@ class Heights {
     return A * std::cos(end) + B * std::sin(end) + d.z * c.z;
   }
 
-  // max h(Rz(θ)ᵀ d) for the directions d of a ring, from samples of θ: multiples of the angle
-  // between two directions from the beginning of the range, and its end. With the part z of d along
-  // the axis, a direction between two samples a and b is  d = wₐ a + w_b b - (w - 1) z  with
+  // max h(Rz(θ)ᵀ d) for the directions d of a ring, from samples of θ: the beginning of its range,
+  // angles that follow in steps of the angle between neighboring directions, and the end of the
+  // range. With the part z of d along the axis, a direction between two samples a and b is
+  // d = wₐ a + w_b b - (w - 1) z  with
   // 1 <= w = wₐ + w_b <= 1 / cos(β)  where 2 β is the angle between them. So
   // h(d) <= w max(h(a), h(b)) + (w - 1) h(-z).
   RingValues turned(int k, const Ring& ring) const {
@@ -244,8 +245,8 @@ std::pair<std::vector<Link>, Pose<double>> links_of(const IkProblem<double>& ik,
   return {links, product(pending, frame_pose(task.frame))};
 }
 
-// The position of the point on the last axis that is nearest to the axis before it, along the last
-// axis. In a wrist whose axes intersect, it is their intersection.
+// The coordinate along the last axis of its point that is nearest to the axis before it. In a wrist
+// whose axes intersect, this point is their intersection.
 double nearest_on_axis(const Pose<double>& last) {
   const Vec z = last.R.z, p = last.p;
   const double across = z.x * z.x + z.y * z.y;
@@ -306,7 +307,7 @@ Vec grid_direction(int number) {
 
 }  // namespace
 
-// The state of a table under construction: a member for each probe.
+// The state of a table under construction; each array has an entry for each probe.
 struct ReachTable::Draft {
   std::vector<Heights> heights;
   std::vector<std::array<bool, 3>> row;  // whether the position along x, y, z is determined

@@ -155,7 +155,8 @@ bool eigenvalues(Square<n>& A, double* real, double* imaginary) {
   balance<n>(A);
   reduce_to_hessenberg<n>(A);
   // Entries below the diagonal count as zero if they are rounding errors relative to their
-  // neighbors or, where these cancel and the iteration stagnates, relative to the whole matrix.
+  // neighbors on the diagonal or, if these nearly vanish and the iteration stagnates, relative to
+  // the whole matrix.
   double norm = 0;
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j < n; ++j) norm += A[i][j] * A[i][j];

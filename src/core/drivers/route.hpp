@@ -102,8 +102,8 @@ struct NearSteps {
   std::vector<int> end, from, to;
 };
 
-// Returns the steps between configurations of successive layers of which no joint differs by as
-// much as its `reach` (n,). The joint with the least reach, on whose grid configurations lie, is
+// Returns the steps between those configurations of successive layers that differ in every joint by
+// less than its `reach` (n,). The joint with the least reach, on whose grid configurations lie, is
 // sorted in each layer, so that only those near in this joint are compared.
 inline NearSteps near_steps(const RouteGraph& graph, const double* reach) {
   const int first = int(std::min_element(reach, reach + graph.joints.n) - reach);
@@ -155,8 +155,8 @@ class RouteSearch {
       : graph_(graph), size_(std::size_t(graph.layers) * std::size_t(graph.columns)) {}
 
   // Returns the parts of the route with the fewest changes from the first layer to the last and,
-  // among these, of least cost. It ends before the last layer where the next has no configuration.
-  // `begin` are the columns of the first layer in which it may begin.
+  // among these, of least cost. The route ends early, before a layer that has no configuration.
+  // `begin` are the columns of the first layer in which the route may begin.
   std::vector<RoutePart> fewest_changes(const std::vector<int>& begin) {
     std::vector<double> cost(size_, huge);
     for (int column : begin) cost[std::size_t(column)] = 0;
@@ -179,7 +179,8 @@ class RouteSearch {
     return traced(rounds, origins, cheapest(cost, last));
   }
 
-  // Returns the node (layer * columns + column) of the last configuration reachable from one.
+  // Returns the node (layer * columns + column) of the cheapest configuration in the last layer
+  // that is reachable from a configuration without a change.
   int farthest(int layer, int column) {
     std::vector<double> cost(size_, huge);
     cost[std::size_t(node(layer, column))] = 0;
@@ -221,9 +222,9 @@ class RouteSearch {
     return came;
   }
 
-  // Writes the costs after one more change to `entry`, and returns the node before it. A change
-  // crosses an interval only if no continuous step does. Configurations that are `known` are
-  // reached with fewer changes.
+  // Writes the costs after one more change to `entry`, and returns for each node the node before
+  // this change. A change crosses an interval only if no continuous step does. Configurations that
+  // are `known` are skipped, because they are reached with fewer changes.
   std::vector<int> changed(const std::vector<double>& cost, const std::vector<bool>& known,
                            std::vector<double>& entry) const {
     std::vector<int> origin(size_, -1);

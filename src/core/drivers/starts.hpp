@@ -17,7 +17,7 @@ int seed_number(const SolveRequest& request, int start) {
   return request.nearest ? (start - 1) / 2 : start - 1;
 }
 
-// The same, without counting the starts that place a free base.
+// Like `seed_number`, but also without counting the starts that place a free base.
 int listed_number(const SolveRequest& request, int start) {
   return seed_number(request, start) - (moves_base(request) ? base_starts : 0);
 }
@@ -27,7 +27,7 @@ bool is_near_start(const SolveRequest& request, int start) {
   return start % 2 == 1 && request.q0 && request.nearest;
 }
 
-// Whether a start places a free base. These are the first ones, except for those at and near q0.
+// Whether a start places a free base, as the first starts do, except for those at and near q0.
 bool places_base(const SolveRequest& request, int start) {
   if (!moves_base(request) || (request.q0 && start == 0) || is_near_start(request, start))
     return false;

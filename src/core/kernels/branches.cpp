@@ -43,7 +43,8 @@ GeneralArm general_arm(const Arm& arm, int numbering) {
   return GeneralArm(arm.start[numbering], axes.axis, axes.home, arm.length);
 }
 
-// The state of a search in its memory; the arms in all numberings and the arrays follow.
+// The state of a search, at the beginning of its memory. The arms in all numberings and the arrays
+// follow it.
 struct BranchSearch {
   ArmOfRobot arm;
   int numberings;

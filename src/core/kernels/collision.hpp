@@ -12,8 +12,8 @@ namespace supple {
 struct CollisionKernel {
   int (*scratch)(const CollisionModel<double>&);
   void (*prepare)(const CollisionModel<double>&, double* scratch);
-  // Whether some pair is closer at q than `clearance`, or than the clearance that it is allowed if
-  // this is smaller.
+  // Whether some pair is closer at q than the smaller of `clearance` and the clearance that the
+  // pair is allowed.
   bool (*collides)(const CollisionModel<double>&, const double* q, double clearance,
                    double* scratch);
   // Writes which pairs (pairs,) are closer than a distance at q.
@@ -22,12 +22,14 @@ struct CollisionKernel {
   // Writes the distances (pairs,), points (pairs, 2, 3) and normals (pairs, 3) of all pairs.
   void (*distances)(const CollisionModel<double>&, const double* q, double* distance,
                     double* points, double* normal, double* scratch);
-  // Returns the closest pair, or -1 if there are none, and writes its points, its normal and its
-  // distance; that of a pair that is allowed less than `clearance` is increased by the difference.
+  // Returns the closest pair, or -1 if there are no pairs, and writes its points, normal and
+  // distance. The distance of a pair that is allowed less than `clearance` is increased by the
+  // difference.
   int (*closest)(const CollisionModel<double>&, const double* q, double clearance, double* distance,
                  double* points, double* normal, double* scratch);
-  // A control loop that keeps its distance (servo/guard.hpp). Its memory has guard_scratch(model)
-  // numbers; `guard_prepare` initializes it, and must be called again after a shape has moved.
+  // A control loop that keeps its distance from obstacles (servo/guard.hpp). Its memory has
+  // guard_scratch(model) numbers; `guard_prepare` initializes it, and must be called again after a
+  // shape has moved.
   int (*guard_scratch)(const CollisionModel<double>&);
   void (*guard_prepare)(const CollisionModel<double>&, double* memory);
   int (*guard_rows)(const CollisionModel<double>&, Guard<double>&, const double* q, const double* v,
@@ -39,8 +41,8 @@ struct CollisionKernel {
   int (*curve_scratch)(const CollisionModel<double>&);
   CurveBound<double> (*curve_bound)(const CollisionModel<double>&, const JointCurve<double>&,
                                     const CurveDemand<double>&, double* memory);
-  // The cost of pairs that are closer than a distance at q, and its gradient (n,), with the same
-  // memory.
+  // The cost of pairs that are closer than a distance at q, and its gradient (n,), with as much
+  // memory as `curve_bound`.
   double (*cost)(const CollisionModel<double>&, const double* q, double distance, double* gradient,
                  double* memory);
 };

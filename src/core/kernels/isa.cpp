@@ -29,8 +29,8 @@ Features features() {
   constexpr unsigned fma_and_osxsave = 1u << 12 | 1u << 27;
   if (!__get_cpuid(1, &a, &b, &c, &d) || (c & fma_and_osxsave) != fma_and_osxsave) return {};
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return {};
-  // The registers that the operating system saves: 2 SSE, 4 AVX; 0xe0 masks and registers of
-  // AVX-512.
+  // Bits of the registers that the operating system saves: 2 for SSE, 4 for AVX, 0xe0 for the masks
+  // and registers of AVX-512.
   asm("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
   constexpr unsigned avx2 = 1u << 5, f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
   Features found;

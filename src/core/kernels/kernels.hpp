@@ -138,8 +138,8 @@ struct VelocityRequest {
   T* qd;              // (count, coordinates)
 };
 
-// The same for steps toward targets (servo/tree_step.hpp). q and `qd` (n) are in the kernel's
-// coordinates.
+// Like `VelocityRequest`, for steps toward targets (servo/tree_step.hpp). q and `qd` (n) are in the
+// kernel's coordinates.
 struct TreeRequest {
   const Servo<double>* servo;
   double lambda2;  // damping
@@ -187,9 +187,9 @@ class ReachTable;  // drivers/reach_table.hpp
 
 // A table of seeds, searched by the targets that they reach. Some seeds are the centers of
 // clusters; each seed is stored with its nearest center, in blocks of one seed per lane. Targets
-// are compared by their scaled values. A block holds (targets + 1, lanes) numbers, of which the
-// last row is half the squared norm of the others. While the table is incomplete, it has no
-// entries.
+// are compared by their scaled values. In a block, half the squared norm follows the values of each
+// target; in a block of seeds, the same number increased by a penalty for discomfort follows it.
+// While the table is incomplete, it has no entries.
 struct Table {
   static constexpr int row = 8;  // joints per pack
   int entries;                   // number of seeds
@@ -330,8 +330,8 @@ struct TrackRequest {
   double exact_position, exact_rotation;  // errors at the ends of a step [m], [rad]
   double position, rotation;              // errors halfway that are always allowed [m], [rad]
   int divisions;                          // how often a step is halved
-  int intervals;  // 2 << divisions: between the targets of a step; its smallest part has two of
-                  // them, with a target halfway
+  int intervals;  // 2 << divisions: number of intervals between the targets of a step; its smallest
+                  // part has two intervals, with a target halfway
   const double* unit;  // (n,): units of the joints
 };
 

@@ -24,7 +24,7 @@ def bench(robot: sp.Robot, poses: int, as_json: bool) -> None:
     """Measure the speed of this machine: kinematics, a servo step, one pose, a batch of poses.
 
     Each time is the median of short runs; on a busy machine times vary. A servo step has default
-    damping and limits; it starts at the least and at the most singular of 256 random
+    damping and limits; it is timed at the least and at the most singular of 256 random
     configurations. `make bench` in a clone of the repository compares with other libraries.
     """
     if poses < 1:

@@ -12,7 +12,7 @@ from supple.cli.console import FAILED, as_json_option, print_json, print_table
 from supple.cli.robots import configuration, with_robot, world_of, world_options
 
 _SHOWN = 10  # number of pairs that are listed
-_SAMPLES = 1000  # number of random configurations, of which the colliding share is shown
+_SAMPLES = 1000  # number of random configurations; the fraction that collides is shown
 
 
 @click.command()
@@ -38,9 +38,9 @@ def check(
       supple check arm.urdf
       supple check arm.urdf scene.json --q 0,-1.2,1.5,0,0.3,0
 
-    SCENE is JSON, URDF or MJCF: see supple.World.load. The nearest pairs are listed, and the share
-    of random configurations that collide. Exit code 1 means a collision at Q, or a distance below
-    the clearance.
+    SCENE is JSON, URDF or MJCF: see supple.World.load. The output lists the nearest pairs, and
+    states the share of random configurations that collide. Exit code 1 means a collision at Q, or a
+    distance below the clearance.
     """  # noqa: D301
     world = world_of(robot, scene, srdf)
     at = configuration(robot, q, "--q")

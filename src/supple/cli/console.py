@@ -134,8 +134,8 @@ def expect(ray: Any) -> Callable[[float], None]:
     """Return a function that announces, on stderr, a run of more than a minute.
 
     Args:
-        ray: The options of a Ray cluster, on which only core-hours are known; None for this
-            machine.
+        ray: The options of a Ray cluster, for which only the time on one core is announced; None
+            for this machine.
     """
 
     def announce(seconds: float) -> None:

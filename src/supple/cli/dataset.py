@@ -23,7 +23,7 @@ from supple.cluster import RayOptions, sample_dataset
 @click.option("--frame", metavar="NAME", help="Frame of the poses; the end effector by default.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
 @click.option("--branches", type=int, metavar="N", help="Find up to N solutions of each pose.")
-@click.option("--region", default=0.1, show_default=True, help="Edge of a region [m].")
+@click.option("--region", default=0.1, show_default=True, help="Edge length of a region [m].")
 @click.option("--test-share", default=0.1, show_default=True, help="Fraction of test regions.")
 @click.option(
     "--part-rows", default=131_072, show_default=True, help="Number of samples in a part."

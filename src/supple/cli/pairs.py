@@ -47,7 +47,7 @@ def pairs(robot: sp.Robot, out: Path | None, samples: int, as_json: bool) -> Non
     Configurations are drawn inside the joint limits, the same ones in every run. Pairs that overlap
     in no sample are listed to save time; the samples do not prove that they cannot collide. By
     default, a World does not check the pairs that are listed for other reasons. Links that are
-    close by construction keep less than the clearance.
+    close by construction are listed with the smaller clearance that they keep.
     """  # noqa: D301
     check_writable(out)
     if not robot.shapes:

@@ -243,7 +243,8 @@ def one_target(**given: Any) -> tuple[Array, bool]:
 def targets_in(file: Path) -> tuple[Array, bool, Table]:
     """Return poses (N, 4, 4) or positions (N, 3), whether they are poses, and the table of a file.
 
-    A row of a table of poses with a number that is not finite becomes a matrix of NaN.
+    If columns give the poses, a row that contains a number that is not finite becomes a matrix of
+    NaN.
 
     Raises:
         InputError: The table has neither x, y, z nor (in an npz file) the array T.

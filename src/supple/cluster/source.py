@@ -183,8 +183,8 @@ def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
 def _footer(path: Path) -> tuple[list[int], list[Any]]:
     """Return the number of rows in each row group of a file, and its name, size and footer hash.
 
-    The last three identify its contents: the footer contains the offsets, sizes and ranges of all
-    columns.
+    The last three identify the contents of the file: the footer has the offsets, sizes and ranges
+    of all columns.
     """
     pa, parquet = pyarrow()
     try:

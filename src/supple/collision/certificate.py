@@ -17,7 +17,7 @@ from supple.collision.world import World
 from supple.kinematics import Robot
 from supple.kinematics.configuration import difference, in_balls, to_kernel
 
-# The lower bound is below the smallest distance on the curve by at most one of these.
+# The lower bound is below the smallest distance on the curve by at most the larger of these.
 _ABSOLUTE = 1e-4  # [m]
 _RELATIVE = 0.01
 
@@ -32,11 +32,12 @@ class Certificate:
     Attributes:
         clearance: Distance that all pairs should keep [m].
         min_clearance: Lower bound of the distances of all pairs anywhere on the motion [m],
-            infinite if no pair is checked. It is at most 0.1 mm or 1 % below the smallest distance.
+            infinite if no pair is checked. It is below the smallest distance by at most 0.1 mm or
+            1 %, whichever is larger.
         interval: Begin and end of the first part of the motion that is not certified, as places on
-            a path or times [s]; None if the whole motion is certified. Both are the same place if
-            the motion that is not certified is that of a reconfiguration at this place.
-        pair: Names of two links or obstacles that may be closer than the clearance there.
+            a path or times [s]; None if the whole motion is certified. Begin and end are equal if
+            this part is the motion of a reconfiguration at one place of the path.
+        pair: Names of two links or obstacles that may be closer than the clearance in this part.
     """
 
     clearance: float
@@ -71,7 +72,7 @@ class Certificate:
         return bool(np.isfinite(self.min_clearance))
 
     def at(self, place: float) -> Certificate:
-        """Return the certificate of a motion that takes place at one place of a path."""
+        """Return this certificate as that of a motion at one place of a path: a reconfiguration."""
         return self if self.interval is None else replace(self, interval=(place, place))
 
     def __and__(self, other: Certificate) -> Certificate:

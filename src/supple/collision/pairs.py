@@ -28,11 +28,11 @@ from supple.kinematics.robot import check_robot
 Reason = Literal["adjacent", "always", "never", "excluded"]
 
 SAMPLES = 1000  # default number of configurations
-_FIRST = 32  # number of configurations that exclude most pairs: they are far apart in several
+_FIRST = 32  # number of configurations that suffice to exclude most pairs as far apart
 _SEED = 0
 _MOST = 0.95  # share of the configurations that counts as all of them
-_TOUCH = 1e-3  # distance below which links that always are so close count as overlapping [m]
-_CLOSE = 0.01  # distance below which links that always are so close are close by construction [m]
+_TOUCH = 1e-3  # links that are always closer than this count as overlapping [m]
+_CLOSE = 0.01  # links that are always closer than this count as close by construction [m]
 _SLACK = 1e-3  # distance by which links may come closer than they are by construction [m]
 _SCENE = "world"  # the body of an MJCF file whose geoms are obstacles: a floor, a table
 
@@ -43,8 +43,8 @@ class UncheckedPair(NamedTuple):
     Attributes:
         one, other: Names of the links.
         reason: "adjacent": a joint connects them. "always": they overlap, or are closer than
-            1 mm, in 95 % of the sampled configurations. "never": they overlap in none, which is no
-            proof. "excluded": by the file.
+            1 mm, in 95 % of the sampled configurations. "never": they overlap in none of
+            these, which is no proof. "excluded": the file excludes the pair.
     """
 
     one: str
@@ -57,8 +57,8 @@ class ClosePair(NamedTuple):
 
     Attributes:
         one, other: Names of the links.
-        clearance: Distance that they keep, if the clearance is not less [m]; negative if their
-            shapes overlap.
+        clearance: Distance that they keep if the required clearance is larger [m]; negative if
+            their shapes overlap.
         reason: "neutral": `clearance` is their distance in the neutral configuration, less 1 mm.
             "always": they are closer than 10 mm in 95 % of the sampled configurations, and
             `clearance` is their least distance in these configurations, less 1 mm.
@@ -106,7 +106,7 @@ def close_pairs(
 ) -> tuple[ClosePair, ...]:
     """Return the pairs of links of a robot that keep less than the clearance in a `World`.
 
-    Shapes of a file contain its links with room to spare, and neighbors touch. A pair of links
+    The shapes in a file enclose the links with some room, so that neighbors touch. A pair of links
     therefore need not keep more than its distance in the neutral configuration, less 1 mm. If it
     is closer than 10 mm in 95 % of the samples, and overlaps by less than 10 mm in all of them, it
     need not keep more than its least distance in the samples either, less 1 mm. Obstacles, objects
@@ -234,7 +234,7 @@ class _Survey:
     count: int
 
     def share(self, q: Array, below: float, which: NDArray[np.bool_]) -> Array:
-        """Return in which share of configurations (N, n) pairs (k,) are closer than a distance."""
+        """Return the share of all q (N, n) at which each pair (k,) is closer than `below`."""
         asked = which[self.group]
         made = np.zeros(self.count)
         if asked.any():
@@ -246,7 +246,7 @@ class _Survey:
         return made
 
     def least(self, q: Array, which: NDArray[np.bool_]) -> Array:
-        """Return the least distances of pairs (k,) at configurations (N, n), of others infinity."""
+        """Return the least distance of each pair (k,) at q (N, n); infinity if not in `which`."""
         asked = which[self.group]
         made = np.full(self.count, np.inf)
         if asked.any():

@@ -80,9 +80,9 @@ class Parts:
         return Parts(owner=self.owner + other.owner, **joined)
 
     def pairs_of(self, unchecked: Iterable[tuple[str, str]]) -> Indices:
-        """Return the pairs (k, 2) of shapes on different bodies, without those not to be checked.
+        """Return the pairs (k, 2) of shapes on different bodies, except pairs named in `unchecked`.
 
-        The first shape of a pair is the one that moves.
+        The first shape of a pair moves; the second may be fixed to the world.
         """
         names = list(dict.fromkeys(self.owner))
         index = {name: i for i, name in enumerate(names)}

@@ -40,8 +40,8 @@ class World:
             "auto": adjacent links, links that overlap in every configuration, and pairs that the
             robot's file excludes. Two parts that no joint moves relative to each other are never
             checked.
-        close: Distances that pairs of links keep where these are less than the clearance [m], by
-            their two names, or "auto": links that are close by construction (`close_pairs`).
+        close: Distances that pairs of links keep where the required clearance is larger [m], by
+            both names, or "auto": links that are close by construction (`close_pairs`).
             Obstacles and objects that the robot holds always keep the whole clearance.
         speeds: Bounds of the speeds of obstacles that may move [m/s], by name; others stand still.
     """
@@ -106,8 +106,8 @@ class World:
         radius; of a sphere its radius.
 
         Obstacles of a URDF file are the <collision> shapes of its links, all of which must be fixed
-        to the world. Obstacles of an MJCF file are the geoms that take part in contacts, of bodies
-        that are fixed to the world or free, which stand where the file places them.
+        to the world. Obstacles of an MJCF file are the geoms that take part in contacts and belong
+        to bodies that are fixed to the world or free; they stand where the file places them.
 
         Raises:
             DescriptionError: The file cannot be read, or a shape in it is invalid.
@@ -138,7 +138,7 @@ class World:
         return made
 
     def with_obstacle(self, name: str, shape: Shape, *, speed: float = 0.0) -> World:
-        """Return the world with another obstacle, or with another shape of this obstacle.
+        """Return the world with another obstacle, which replaces one of the same name.
 
         Args:
             name: Name of the obstacle.

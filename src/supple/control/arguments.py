@@ -111,7 +111,7 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
 
 
 def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
-    """Return which joints (n,) move the tasks; all of them move a posture or an open task."""
+    """Return which joints (n,) move the tasks; with a posture or an open task, all of them."""
     robot = layout.robot
     posture = any(task.on(robot).traits.is_linear for task in layout.tasks)
     moves = np.full(robot.dof, posture or bool(layout.open))
@@ -161,7 +161,10 @@ def _curvature(rows: OpenRows, robot: Robot) -> float:
 
 
 def input_spec(task: Task, robot: Robot, rows: int) -> _core.InputSpec:
-    """Return the sizes of a task's velocity and target, which the compiled code reads directly."""
+    """Return the sizes of a task's velocity and target if the compiled code can read both itself.
+
+    Otherwise, return an empty spec: the input is converted in Python.
+    """
     kind = type(task)
     owner = next(each for each in kind.__mro__ if "input_spec" in vars(each))
     converts = any(

@@ -22,7 +22,7 @@ from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.open_task import OpenRows
 from supple.tasks.rows import WORLD
 
-_CONFLICT = 0.1  # fraction of an error above which no small motion of the joints would remove it
+_CONFLICT = 0.1  # fraction of an error, left by the best joint motion, above which tasks conflict
 _NOTICED = 1e-9  # `noticed_error` of bindings/servo_holding.hpp
 
 
@@ -32,7 +32,7 @@ class HeldTasks:
     Attributes:
         loops: Number of loops and couplings of the robot, which are the first tasks and always
             held.
-        closed: Their targets, in the kernel's layout.
+        closed: Targets of the loops and couplings, in the kernel's layout.
         tasks: The loops, and the tasks as they were given.
         layout: The same tasks with weights of 1, compiled; None if there are none.
     """

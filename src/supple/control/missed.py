@@ -55,7 +55,7 @@ class TaskShares:
         return replace(self, commanded=self.commanded[index], missed=self.missed[index])
 
     def then(self, other: TaskShares | None) -> TaskShares | None:
-        """Return the shares of this motion, then of `other`; None if the latter are unknown."""
+        """Return the shares of this motion, then of `other`; None if its tasks are not the same."""
         if other is None or other.tasks != self.tasks:
             return None
         commanded = np.concatenate([self.commanded, other.commanded])
@@ -83,7 +83,8 @@ class TaskShares:
 def _causes(status: NDArray[np.int32], several: bool) -> str:
     """Return what acted in steps with these statuses, and in how many, the most frequent first.
 
-    Where no limit and no damping acted, the joints cannot perform the task, or not all tasks.
+    Where no limit and no damping acted, the joints cannot perform the task, or not all tasks at
+    the same time.
     """
     counts = {cause: int(np.count_nonzero(status & int(cause))) for cause in StepStatus}
     told = [

@@ -1,4 +1,4 @@
-"""Motions in steps of another length: cubic B-splines whose control points are the samples."""
+"""Motions with time steps of another length: cubic B-splines with the samples as control points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supple.motion.linearization import Array
 def rested(layout: Layout, t: Array, q: Array) -> tuple[Array, Array]:
     """Add a step of rest before a motion that begins at rest, and after one that ends at rest.
 
-    A motion begins at rest if its second step is faster than its first one by a third or more.
+    A motion counts as beginning at rest if its second step is over a third faster than its first.
 
     Args:
         layout: The robot, or its coordinates.

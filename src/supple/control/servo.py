@@ -128,8 +128,8 @@ class Servo(LastStep):
             rate_gain: Gain of the velocity error with order=2 [1/s]; by default 2 sqrt(gain).
             rest_gain: Decay rate of null-space motion with order=2 [1/s]; by default rate_gain.
             constraints: Objects with a method `rows(robot, q)` that returns G (k, n) and h (k,):
-                in each step the joint speeds keep G q̇ >= h. The limits have precedence, then the
-                rows in their order; a row that conflicts with them is met as well as possible.
+                in each step the joint speeds keep G q̇ >= h. The limits have precedence over all
+                rows, and each row over later ones; a row in conflict is met as well as possible.
             world: Obstacles and the shapes of the robot. From any state with a certified stop, no
                 pair comes closer than `clearance` at any time within a step (docs/collision.md).
             clearance: The distance that is kept from obstacles and between links [m].

@@ -54,7 +54,7 @@ class StepStatus(IntFlag):
         HALTING: The motion slows down or halts before a singularity, in mode "halt".
         SPEED_EXCEEDED: A joint exceeds its maximum speed, which was lowered while it moved; it
             slows down as its limits on acceleration and jerk allow.
-        NORM_EXCEEDED: The norm of all joint speeds exceeds its bound for the same reason.
+        NORM_EXCEEDED: The norm of all joint speeds exceeds its bound, which was lowered in motion.
         CONSTRAINT_LIMIT: A constraint of the `Servo` holds the step back.
         CONSTRAINT_EXCEEDED: A constraint is not met: the limits of the joints, or constraints
             before it, do not allow it.

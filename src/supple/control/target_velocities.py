@@ -209,7 +209,7 @@ def _checked_tasks(layout: CompiledTasks) -> int:
         raise InputError("targets need tasks of the kernel; given: a task evaluated in Python")
     if points + followers > _MOST_MULTIPLIERS:
         raise InputError(
-            f"targets need at most {_MOST_MULTIPLIERS} rows of centers of mass, screws and joints "
-            f"that mimic others; given: {points} rows and {followers} joints"
+            f"targets need at most {_MOST_MULTIPLIERS} screw joints, mimic joints and rows of "
+            f"centers of mass in total; given: {points} rows and {followers} joints"
         )
     return points + followers

@@ -195,15 +195,16 @@ class Trajectory(Certified):
         )
 
     def resampled(self, dt: float) -> Trajectory:
-        """Return the same motion in steps of another length.
+        """Return the same motion with time steps of another length.
 
         With steps of equal lengths, q is the cubic B-spline whose control points are the samples.
         It keeps every limit of speed, acceleration and jerk that differences of the samples keep,
-        and passes the samples at a distance of about q̈ dt²/6. A motion that begins at rest becomes
-        one old step longer, and one more if it ends at rest. With uneven steps, q is linear between
-        the samples. Other values are those of the old step that contains the middle of the new
-        step. The orientation of a ball joint is a cumulative B-spline: its angular speed is at most
-        the largest one of the samples (Kim, Kim & Shin 1995).
+        and passes the samples at a distance of about q̈ h²/6 for old steps of length h. A motion
+        that begins at rest becomes one old step longer, and one more if it ends at rest. With
+        uneven steps, q is linear between the samples. Other values are those of the old step that
+        contains the middle of the new step. The orientation of a ball joint is a cumulative
+        B-spline: its angular speed is at most the largest one of the samples (Kim, Kim & Shin
+        1995).
 
         Args:
             dt: Length of the new steps [s]. The motion ends within the last step, and then rests.

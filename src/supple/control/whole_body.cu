@@ -4,8 +4,8 @@
 //
 // Compiled at run time for one robot, its tasks and limits: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp), the type `Real` of the arrays, and the places of targets.
-// All numbers are computed in double precision: weights differ by factors of thousands, and their
-// squares exceed the precision of float.
+// All numbers are computed in double precision: weights differ by factors of thousands, and the
+// ratios of their squares exceed the precision of float.
 #include "device_rows.hpp"
 #include "supple/servo/tree_step.hpp"
 //
@@ -126,7 +126,7 @@ struct Tree {
   }
 };
 
-// Computes the step without limits. Returns whether it is valid; sets `inside` if it keeps them.
+// Computes the step without limits, and whether it is `inside` them. Returns whether it is valid.
 __device__ __noinline__ bool fast_path(Robot& robot, bool& inside) {
   prepare_tree(servo, Constants::step[0].damping.p[0], robot.q, robot.target, robot.work);
   bool valid = solve(robot.work, nullptr);

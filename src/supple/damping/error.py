@@ -123,8 +123,8 @@ class Curvature(KernelRule):
     ) -> Curvature:
         """Set κ to half the reach.
 
-        Two links of lengths a and b have κ = a b/(a + b), at most a quarter of the reach: this
-        value has a margin of a factor of two.
+        Two links of lengths a and b have κ = a b/(a + b), at most a quarter of the reach: half the
+        reach has a margin of a factor of two.
         """
         return cls(0.5 * reach(robot, frame) * number(dt, "dt", above=0))
 

@@ -26,7 +26,7 @@ from supple.errors import DescriptionError, short_repr, unknown_name_error
 MAX_DEPTH = 400
 MAX_ELEMENTS = 20_000
 # Maximum number of bodies, joints, sites and frames. Reading each takes 0.1 to 0.2 ms; the largest
-# of 448 public files has 264.
+# of 448 public files has 264 of them.
 MAX_PARTS = 4_000
 
 _PARTS = ("body", "joint", "freejoint", "site", "frame", "replicate", "attach")
@@ -115,7 +115,7 @@ class _Place(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One use of a model: the main model, or a model that is attached once.
+    """One use of a model: the main model, or one attachment of a model.
 
     `named` maps pairs of an element ("joint", "body", "site") and a name in the file to what each
     copy has become: the final name of a joint, or the index of a body and a pose on it.

@@ -59,7 +59,7 @@ class Description:
             on first use.
         groups: Groups of joints, from an SRDF file.
         loops: Pairs of frames that coincide and thereby close loops of links.
-        couplings: Pairs of joints of which one has a position that is a polynomial of that of the
+        couplings: Pairs of joints; the position of the one is a polynomial in the position of the
             other. A pair with mimic joints is replaced by the pair of joints that these follow.
 
     Raises:

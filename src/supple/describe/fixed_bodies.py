@@ -1,4 +1,4 @@
-"""Shapes of URDF and MJCF files whose bodies are fixed to the world: scenes."""
+"""Shapes of scenes: URDF and MJCF files whose bodies are fixed to the world or free."""
 
 from __future__ import annotations
 

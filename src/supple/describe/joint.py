@@ -103,7 +103,7 @@ class Joint(PickledByFields):
     quaternion (w, x, y, z); its velocity is the angular velocity in the axes of the moved joint
     frame. A planar joint has positions (x, y, angle): it translates perpendicular to the axis, then
     rotates about it. A floating joint has positions (x, y, z, and a unit quaternion); its velocity
-    is the linear velocity in the axes of the joint frame, then the angular velocity of a ball
+    is the linear velocity in the axes of the joint frame, then the angular velocity as in a ball
     joint. These are the coordinates of MuJoCo.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Default end effectors of robots from files, because the formats do not name end effectors.
+"""Default end effectors of robots from files, whose formats do not name end effectors.
 
 The leaf links of a real file include the base plate, cameras, IMUs, rotors and every finger. The
 default end effectors (`tips`) are chosen by these rules, in this order:
@@ -15,7 +15,7 @@ default end effectors (`tips`) are chosen by these rules, in this order:
    sensors (a camera head), are omitted if other branches remain.
 4. Among the frames of the last body, conventional names are preferred: tcp and tool0, then end
    effector and ee, then grasp, gripper, palm, hand and sole, then foot; then the first leaf that is
-   not a sensor. Extra frames, such as MJCF sites, count only if they have such a name.
+   not a sensor. Extra frames, such as MJCF sites, count only if their name is conventional.
 
 `tips=` of a reader overrides the default; `Robot.tips` shows the result.
 """

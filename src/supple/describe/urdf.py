@@ -58,7 +58,7 @@ def urdf(
       names it. If only one of the two is missing it is 0, as specified by the format.
     - velocity="0", or no velocity, means that the speed limit is unknown; the same holds for the
       acceleration, deceleration and jerk of URDF 1.2, in files of any version. The smaller one of
-      acceleration and deceleration is the acceleration limit, for both.
+      acceleration and deceleration becomes the acceleration limit in both directions.
     - Position limits of continuous joints are ignored.
     - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
     - A <limit> of a floating, planar or spherical joint is ignored.
@@ -116,7 +116,7 @@ def urdf(
 
 
 def _read(source: PathOrText, budget: Budget, arguments: Mapping[str, object] | None) -> Source:
-    """Read a file or text; expand a xacro file, whose path remains that of the robot."""
+    """Read a file or text; a xacro file is expanded, and the result keeps its path."""
     if not is_xacro(source):
         if arguments is not None:
             given = f"given {short_repr(source)}"

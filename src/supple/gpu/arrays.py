@@ -32,8 +32,8 @@ Layout: TypeAlias = tuple[Hashable, int, int]  # an array's type and strides; ad
 def layout_of(given: Any) -> Layout | None:
     """Return the layout of an array of PyTorch or CuPy, its address, and the current stream.
 
-    Returns None for other arrays, for those in host memory, and for those that `seen` rejects. This
-    takes a microsecond, where `seen` takes thirty.
+    Returns None for other arrays, for those in host memory, and for those that `seen` rejects. A
+    call takes a microsecond; a call of `seen` takes thirty.
     """
     kind = type(given)
     if kind not in _READERS:
@@ -87,7 +87,8 @@ def stream_of(given: object, arrays: tuple[object, ...]) -> int:
     Args:
         given: A handle, an object with `__cuda_stream__`, `cuda_stream` (PyTorch) or `ptr` (CuPy),
             or None.
-        arrays: Arrays of the call; that of the first one is the current stream of its library.
+        arrays: Arrays of the call; the first one that specifies a stream decides: for PyTorch and
+            CuPy, it is the current stream of the library.
     """
     if given is not None:
         protocol = getattr(given, "__cuda_stream__", None)

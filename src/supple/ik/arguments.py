@@ -258,7 +258,7 @@ def check_no_out(out: object) -> None:
 def check_iterated(iterates: bool, max_iterations: object, settings: Settings) -> None:
     """Raise an error for settings that are not available with a step or an OpenTask.
 
-    If there is neither (`iterates` is false), raise an error for max_iterations.
+    If there is neither (`iterates` is false), raise an error if max_iterations is given.
     """
     if not iterates:
         if max_iterations is not None:

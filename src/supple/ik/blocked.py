@@ -1,4 +1,4 @@
-"""Targets whose solutions collide: all solutions of the arm are checked, where they are known."""
+"""Targets whose solutions collide: if all solutions can be computed, each of them is checked."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def settled(
             _check=check,
         )
     distances = [check.distance(q) for q in every.q]
-    # Joints that do not move the target may still move parts out of the way.
+    # Joints that do not move the frame may still move colliding parts away from each other.
     complete = bool(every.complete) and problem.layout.robot.dof == _SIX
     proven = check.with_branches(every.q, complete)
     best = every[int(np.argmax(distances))]
@@ -77,7 +77,7 @@ def settled_batch(
     options: SolveOptions,
     found: Solutions,
 ) -> Solutions:
-    """Return the solutions of a batch, with a free one for blocked targets whose arm has any."""
+    """Return the solutions of a batch; blocked targets get a free solution if the arm has any."""
     check = options.check
     if check is None or isinstance(arm_of(problem), str):
         return found

@@ -171,7 +171,7 @@ class ClosedSearch:
         """Return configurations (k, nq) at which loops, couplings and targets are met.
 
         Newton's method for all rows together starts from q. For couplings, which the search on the
-        tree does not know, it starts again from random closed configurations where that fails.
+        tree does not know, it starts again from random closed configurations if this start fails.
         """
         if not self.robot.couplings:
             return self._newton(q, numbers, patience=1)[0]

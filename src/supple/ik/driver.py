@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from supple.ik.gpu.calls import Record
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
-# Number of solutions of a target that are checked for collisions: this factor times the number of
-# solutions that are wanted, and its maximum (unless more are wanted).
+# Number of solutions of a target that are checked for collisions: _CHECKED times the number of
+# wanted solutions, but at most _MOST_CHECKED or, if more are wanted, the number of wanted ones.
 _CHECKED, _MOST_CHECKED = 8, 1024
 # Number of colliding solutions after which a search ends: for arms all of whose solutions are then
 # computed, and for other robots.
@@ -314,7 +314,9 @@ class Driver:
         return (q, *found[1:])
 
     def _near(self, found: RawSolutions, targets: Array, seeds: Array | None) -> RawSolutions:
-        """Return solutions of the GPU, replaced by those of the CPU where they are too far from q0.
+        """Return the GPU's solutions, or the CPU's where these are too far from q0 or have failed.
+
+        If several solutions of a target are wanted, they are always those of the CPU.
 
         Joint limits are constants of the CUDA kernels, which therefore cannot narrow them around
         the q0 of each target.

@@ -18,13 +18,13 @@ from supple.kinematics.plausible import plausible_range
 
 
 class Number(np.int64):
-    """The number of an object of the kernel; it keeps the object alive.
+    """The number under which an object of the kernel is registered; it keeps the object alive.
 
     JAX keeps the attributes of a foreign function with the traced function.
 
     Attributes:
         kept: The object.
-        solves: Whether the object solves targets without and with q0.
+        solves: Whether the object solves targets without q0, and whether it solves them with q0.
     """
 
     kept: _core.XlaObject
@@ -46,7 +46,7 @@ def _once(owner: Robot | Solver, key: object, make: Callable[[], Number]) -> Num
 
 
 def number_of_frames(frames: DifferentiableFrames) -> Number:
-    """Return the number of the frames of a robot."""
+    """Return the number under which the frames of a robot are registered."""
     return _once(
         frames.robot,
         frames.frame,
@@ -55,7 +55,7 @@ def number_of_frames(frames: DifferentiableFrames) -> Number:
 
 
 def number_of_solver(known: DifferentiableSolver) -> Number:
-    """Return the number of a solver."""
+    """Return the number under which a solver is registered."""
     return _once(known.solver, None, lambda: _solver(known))
 
 

@@ -1,4 +1,4 @@
-"""The limbs of a robot on a moving base: tasks that share no joint but those of the base.
+"""The limbs of a robot on a moving base: groups of tasks that share only joints of the base.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -34,7 +34,7 @@ class Limbs:
         base: Coordinates of the base, which move several limbs.
         frame: A frame that only the base moves.
         axis: The axis about which a planar base turns (3,), zero for a base that moves freely in
-            space; None for other bases, and if a task has no target that moves with the base.
+            space; None for other bases, and if a task is not a pose, position or axis in the world.
     """
 
     tasks: tuple[tuple[int, ...], ...]
@@ -113,7 +113,7 @@ def _axis_of(robot: Robot, frame: str, base: list[int]) -> Array | None:
 def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
     """Return the coordinates that the error of a task depends on.
 
-    All coordinates of a joint that has several are among them if one is.
+    If one coordinate of a joint is among them, all coordinates of this joint are.
     """
     found = task.on(robot).moved_by(robot)
     if robot.dof == len(robot.description.joints):
@@ -124,7 +124,7 @@ def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
 
 
 def others(robot: Robot, joints: frozenset[int]) -> list[str]:
-    """Return the names of the joints of the other coordinates."""
+    """Return the names of the joints whose coordinates are not in `joints`."""
     names = (name for j, name in enumerate(owners(robot)) if j not in joints)
     return list(dict.fromkeys(names))
 

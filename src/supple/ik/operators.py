@@ -26,13 +26,13 @@ from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames, check_robot
 
 # Operators of PyTorch take numbers and tensors only: a solver, or the frames of a robot, is passed
-# as its number. The solver or robot keeps it.
+# as the number under which it is registered. The solver or robot keeps the registered object alive.
 registered: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _numbers = count()
 
 
 def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
-    """Return the number of the result of `make`, which is called once for each owner and key."""
+    """Return the number in `registered` of what `make` returns, called once for each key."""
     kept: dict[object, tuple[int, Any]] = vars(owner).setdefault("_differentiable", {})
     if key not in kept:
         kept[key] = next(_numbers), make()
@@ -41,21 +41,21 @@ def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
 
 
 def _as_constants(self: Solver, damping: float) -> tuple[Any, ...]:
-    """Return the number of a solver, the damping, nq, and the shape of a target."""
+    """Return a solver's number in `registered`, the damping, nq, and the shape of a target."""
     made = _number(self, None, lambda: DifferentiableSolver.of(self))
     return made, check_damping(damping), self.robot.nq, *registered[made].target_shape
 
 
 def _frames_as_constants(self: Robot, frame: FrameNames, lambda2: float) -> tuple[Any, ...]:
-    """Return the number of frames of a robot, the damping, nq, and the axis of the frames."""
+    """Return the frames' number in `registered`, the damping, nq, and the axis of the frames."""
     key = frame if frame is None or isinstance(frame, str) else tuple(frame)
     made = _number(self, key, lambda: DifferentiableFrames.of(self, frame))
     return made, check_lambda2(lambda2), self.nq, *registered[made].axes
 
 
 # `torch.compile` takes the results of these functions for constants. Until PyTorch 2.11 they must
-# be methods, because solvers and robots are not constants as arguments, and must return tuples of
-# numbers.
+# be methods, because solvers and robots are no constants if they are arguments, and these methods
+# must return tuples of numbers.
 for _class, _method in ((Solver, _as_constants), (Robot, _frames_as_constants)):
     # The same as torch.compiler.assume_constant_result, which takes seconds to import the compiler.
     vars(_method)["_dynamo_marked_constant"] = True
@@ -63,7 +63,7 @@ for _class, _method in ((Solver, _as_constants), (Robot, _frames_as_constants)):
 
 
 def solver_constants(solver: Any, damping: float) -> tuple[int, float, tuple[int, ...], int]:
-    """Return the number of a solver, the damping, the shape of a target, and nq."""
+    """Return a solver's number in `registered`, the damping, the shape of a target, and nq."""
     check_solver(solver)
     number, damping, nq, *shape = solver._as_constants(damping)
     return number, damping, tuple(shape), nq
@@ -72,14 +72,14 @@ def solver_constants(solver: Any, damping: float) -> tuple[int, float, tuple[int
 def frame_constants(
     robot: Any, frame: FrameNames, lambda2: float = 1.0
 ) -> tuple[int, float, tuple[int, ...], int]:
-    """Return the number of frames of a robot, the damping, the axis of the frames, and nq."""
+    """Return the frames' number in `registered`, the damping, the axis of the frames, and nq."""
     check_robot(robot)
     number, lambda2, nq, *axes = robot._frames_as_constants(frame, lambda2)
     return number, lambda2, tuple(axes), nq
 
 
 def checked(name: str, given: Any, tail: tuple[int, ...], like: Tensor | None = None) -> Tensor:
-    """Return a tensor (..., *tail) of float32 or float64, on the device and of the type of another.
+    """Return a tensor (..., *tail) of float32 or float64, on the device and of the type of `like`.
 
     Raises:
         InputError: The argument is no such tensor.
@@ -117,7 +117,7 @@ def host(tensor: Tensor) -> Any:
 
 
 def tensor_of(array: Any, like: Tensor) -> Tensor:
-    """Return an array as a new tensor on the device and of the type of another."""
+    """Return an array as a new tensor on the device and of the type of `like`."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(like.device, like.dtype)
 
 

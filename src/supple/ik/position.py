@@ -143,7 +143,7 @@ _solvers = _Solvers(_MOST_ROBOTS)
 
 
 def _with_known_solver(function: Function) -> Function:
-    """Return the function such that calls with options of previous calls use the known solver.
+    """Return a function that uses the solver of an earlier call with the same robot and options.
 
     Checking all arguments and making a solver would take longer than most searches.
     """
@@ -197,7 +197,7 @@ def solve(
             `PostureTask` is secondary: the solution moves along its branch toward the posture
             while the other targets stay met.
         q0: Seed (n,) [rad or m]. `Solution.moved` and `same_branch` say how far the solution is
-            from it, and whether it is on the same branch.
+            from q0, and whether both are on the same branch.
         prefer: Preference among the solutions. "comfortable" starts from seeds with joints near the
             middle of their ranges, at no extra cost (default without q0). "fast" returns the first
             solution found, wherever it is. "nearest" returns one near q0 or, if there is none, the
@@ -210,7 +210,7 @@ def solve(
         rotation_tolerance: Rotation tolerance of each task [rad].
         world: Obstacles and shapes of links. The solution is then free of collisions, checked in
             double precision; if all solutions found collide, the status is `SolveStatus.BLOCKED`.
-        clearance: Least distance of all pairs of parts that are checked [m].
+        clearance: Least distance that each checked pair of parts must keep [m].
         explain: Whether the solution includes a diagnosis, `Solution.report`.
 
     Raises:

@@ -45,7 +45,7 @@ from supple.tasks.open_task import OpenTask
 from supple.tasks.rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # number of entries in the table of seeds
-_ENTRIES = 512  # the same on a GPU; these configurations also determine the size of the robot
+_ENTRIES = 512  # number of entries on a GPU; the same configurations determine the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
 _MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad, or reach]
@@ -318,7 +318,10 @@ def _compiled(
 
 
 def moving_joints_and_rows(layout: CompiledTasks, primary: int) -> tuple[int, int]:
-    """Return how many joints move the first `primary` rows; how many rows have no allowed range."""
+    """Return how many joints move the first `primary` rows, and how many of these rows are exact.
+
+    A row is exact if it has no allowed range.
+    """
     sizes = np.abs(layout.jacobian(layout.robot.random(_SAMPLES, seed=0))[:, :primary])
     most = sizes.max(axis=(0, 1))
     moving = most > _UNMOVED_COLUMN * most.max(initial=0.0)
@@ -436,7 +439,8 @@ def _place_base(
         numbers = np.arange(ends[k], ends[k := k + len(members)])
         seeds = from_kernel(own.layout.robot, own.seed_table.seeds)
         mean[numbers] = own.layout.reached(seeds).mean(axis=0)
-        rest = np.asarray(own.layout.robot.fk(seeds[0], limbs.frame), np.float64)  # the frame rests
+        # The base is frozen, so its frame has the same pose for all seeds.
+        rest = np.asarray(own.layout.robot.fk(seeds[0], limbs.frame), np.float64)
         parts.append((own.kernel, list(joints), numbers.tolist()))
     pose = compile_problem(robot.freeze(others(robot, base)), (PoseTask(limbs.frame),))
     kernel.set_base(

@@ -49,8 +49,8 @@ class SolveReport:
         iterations: Iterations of the search until it found the solution.
         seconds: Time of the call [s].
         hint: A likely mistake in the target; empty if there is none.
-        missed: Tasks that are not met, if there are several: for each its name in words, and its
-            position and rotation error [m], [rad].
+        missed: Tasks that are not met, if the call has several tasks: for each its name in words,
+            and its position and rotation error [m], [rad].
         surplus: A sentence if the tasks have more rows than joints that move them, so that only
             special targets can be met; else empty.
     """
@@ -82,7 +82,7 @@ class SolveReport:
         if not self.explanation.lost:
             weakest = self.explanation.directions[-1].words
             lines.append(f"weakest: {weakest}, singular value {self.sigma_min:.3g}")
-        else:  # the damping is the reason
+        else:  # the reason for the damping
             lines.append(self.explanation.reason)
         for name, end in self.at_limit:
             does = "blocks" if (name, end) in self.blocking else "sits"

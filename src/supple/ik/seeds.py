@@ -51,7 +51,7 @@ class SeedTable:
         return SeedTable(low + 0.5 * (1 + x) * span, (limited * x**2).sum(axis=-1), scale)
 
     def table(self, layout: CompiledTasks) -> NDArray[np.float32]:
-        """Return the scaled targets, each followed by an offset of its distance (N, k + 1)."""
+        """Return scaled targets (N, k + 1), each followed by the constant term of its distance."""
         scaled = layout.reached(from_kernel(layout.robot, self.seeds)) * self.scale.astype(
             np.float32
         )
@@ -102,8 +102,9 @@ def robot_size(robot: Robot) -> float:
 
     It is the largest distance that a frame may have from the first joint that carries it while
     prismatic joints are at zero. If all links have zero length, it is the largest range of a
-    prismatic joint or advance of a screw per turn or, if no range is finite, the largest limit.
-    Without any of these, it is the distance of the robot from the origin of the world.
+    prismatic joint or advance of a screw per turn or, if no range is finite, the largest limit
+    or else the largest offset of a mimic joint. Without any of these, it is the distance of the
+    robot from the origin of the world.
     """
     ranges = np.where(robot.prismatic, joint_ranges(robot), 2 * np.pi)
     slides = [joint for joint in robot._tree.joints if joint.prismatic]

@@ -186,7 +186,7 @@ class Solution:
 
     @property
     def blocked(self) -> tuple[tuple[Array, tuple[tuple[str, str], ...]], ...]:
-        """The solutions that were checked and collide, each with the names of its pairs.
+        """The solutions that were checked and collide, each with the names of its colliding pairs.
 
         They are known for arms all of whose solutions are computed (`Solver.all`); for other robots
         the only entry is this solution. Empty if the target is not blocked.

@@ -77,7 +77,7 @@ class Solutions:
         reason: The reason why targets that are not `complete` may have more solutions.
         robot: The robot of the call.
         q0: The seeds of the call, (n,) or (..., n) [rad or m]; None without any.
-        tasks: The tasks of the call; None for `Solver.all` without q0.
+        tasks: The tasks of the call; `Solver.all` without q0 may leave it None.
         frame: Name of the frame whose pose is the target, with `Solver.all`; else None.
     """
 
@@ -360,7 +360,7 @@ class Solutions:
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
+        """Mask (s, n) of joints that can move while the frame stays; none at isolated solutions."""
         if self.robot is None or self.frame is None:
             raise InputError("free is for all solutions of poses; given: other solutions")
         free = np.zeros(self.q.shape, dtype=np.bool_)
@@ -380,7 +380,8 @@ class Solutions:
         `branch_names` has them in words.
 
         Raises:
-            InputError: The arm has no such branches, or these are not from `Solver.all` for poses.
+            InputError: The arm has no such branches, or the solutions are not from `Solver.all` for
+                poses.
         """
         if self.robot is None or self.frame is None:
             raise InputError("branch is for all solutions of poses; given: other solutions")
@@ -393,7 +394,8 @@ class Solutions:
         `str()` explains the words.
 
         Raises:
-            InputError: The arm has no such branches, or these are not from `Solver.all` for poses.
+            InputError: The arm has no such branches, or the solutions are not from `Solver.all` for
+                poses.
         """
         signs = self.branch
         assert self.frame is not None

@@ -44,8 +44,8 @@ def summary(found: Solutions) -> str:
 def missed_tasks(found: Solutions) -> list[tuple[str, int, float, float]]:
     """Return the tasks that are missed, if there are several.
 
-    For each its name in words, the number of targets, and the largest position and rotation error
-    among those whose errors are finite.
+    For each its name in words, the number of targets at which it is missed, and its largest
+    position and rotation error among the missed targets whose errors are finite.
     """
     if found._task_targets is None or found.success.all():
         return []

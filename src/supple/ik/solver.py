@@ -91,9 +91,9 @@ class Solver(_core.TargetSolver):
     A target is (4, 4) for a pose. For several tasks, it is a sequence with one target per task; k
     poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it, and k positions (..., k,
     3). Leading axes are batch axes. q0 is a seed (n,), or in a batch one per target (..., n)
-    [rad or m]. `Solution.moved` and `same_branch` say how far the solution is from it, and whether
-    it is on the same branch. A single target or seed that is not finite raises an `InputError`; in
-    a batch, such targets get `SolveStatus.NONFINITE_INPUT`.
+    [rad or m]. `Solution.moved` and `same_branch` say how far the solution is from q0, and whether
+    both are on the same branch. A single target or seed that is not finite raises an `InputError`;
+    in a batch, such targets get `SolveStatus.NONFINITE_INPUT`.
     """
 
     @known_arguments(**HINTS, **_OF_CALLS)
@@ -146,16 +146,16 @@ class Solver(_core.TargetSolver):
             step: Step that is repeated until the target is met, instead of the default search: any
                 step of a `Servo`. It starts from q0, or the neutral configuration, then from other
                 seeds, and never reports `SolveStatus.UNREACHABLE`. This search and all problems
-                with an `OpenTask` run in Python around the kernel, without explain, several
-                solutions or device.
+                with an `OpenTask` run in Python around the kernel; explain, several solutions and
+                a GPU are not available.
             max_iterations: Maximum number of iterations of each seed with `step` or an `OpenTask`;
                 by default 1000.
             timeout: Time limit of a call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
             max_seeds: Maximum number of seeds of a target, counted separately for tasks that share
                 no joint. By default 512; up to 1024 if the smallest error found is below 6 % of the
-                reach, and up to 16,384 if it is below 0.06 %, except if a single task is moved
-                by fewer than 6 revolute joints and has more rows than these; 8 with `step` or an
-                `OpenTask`.
+                reach, and up to 16,384 if it is below 0.06 %. The default stays 512 for a single
+                task that fewer than 6 revolute joints move and that has more rows than these
+                joints; it is 8 with `step` or an `OpenTask`.
             threads: Maximum number of threads for a batch; all cores by default.
             device: "cpu", or a GPU of `supple.gpu.devices()` ("cuda" for the first); by default the
                 device that holds the targets. On a GPU, timeout, explain, threads and progress are
@@ -167,7 +167,7 @@ class Solver(_core.TargetSolver):
                 double precision. If all solutions found collide, the status is
                 `SolveStatus.BLOCKED`. For arms all of whose solutions are computed, this is a proof
                 (`Solution.is_proven`).
-            clearance: Least distance of all pairs of parts that are checked [m].
+            clearance: Least distance that each checked pair of parts must keep [m].
 
         Raises:
             InputError: An argument is malformed.
@@ -334,7 +334,7 @@ class Solver(_core.TargetSolver):
         """Return the solution of one target; `__call__` passes on arguments that it cannot read."""
         if on_a_gpu(target):
             raise InputError(
-                "one target must be in host memory; given: a target in GPU memory, which "
+                "a single target must be in host memory; given: a target in GPU memory, which "
                 "Solver.batch solves"
             )
         if self._closed is not None:
@@ -357,7 +357,7 @@ class Solver(_core.TargetSolver):
         return found if other is None else replace(found, q=like(other, found.q))
 
     def _settled(self, found: Solution, target: Any, q0: Any) -> Solution:
-        """Return a free solution instead of a blocked one, if all are known and one is free."""
+        """Return a free solution instead of a blocked one, if `settled` finds one."""
         assert self._problem is not None
         options = self._settings.options(target, seeded=q0 is not None)
         targets, seeds = self._read(target, q0, options)
@@ -382,8 +382,8 @@ class Solver(_core.TargetSolver):
                 of all targets.
             stream: CUDA stream for targets in GPU memory; by default that of the array, or the
                 default stream. The call is asynchronous, and the results stay in GPU memory;
-                max_move is not supported, and `prefer` must be "comfortable", "fast" or "nearest";
-                the first two are the same on a GPU.
+                max_move is not supported. `prefer` "comfortable" and "fast" are the same on a GPU;
+                a function is called once, with all solutions (..., n), and returns their costs.
             out: For targets in GPU memory, solutions of an earlier call with targets of the same
                 shape, which are overwritten and returned.
 
@@ -432,8 +432,8 @@ class Solver(_core.TargetSolver):
 
         If the target is not reached, the only entry is the closest pose found. Targets in GPU
         memory may be a batch. Their results stay there, with `count` entries for each target, NaN
-        in q and infinite errors where a target has fewer solutions; `Solutions.count` is their
-        number.
+        in q and infinite errors where a target has fewer solutions; `Solutions.count` is the number
+        of solutions of each target.
 
         Args:
             target: Target of the tasks.

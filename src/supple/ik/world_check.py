@@ -24,7 +24,7 @@ class WorldCheck:
 
     Attributes:
         model: The robot in its world.
-        clearance: Least distance of all pairs [m].
+        clearance: Least distance that each pair must keep [m].
         branches: The solutions of a blocked target that were checked (s, n); empty for other
             targets.
         complete: Whether `branches` are all solutions of the target.

@@ -22,7 +22,8 @@ _OFFSET = 1e-6  # offset of the shoulder, relative to the arm's length, that cou
 def has_branches(robot: Robot, frame: str) -> bool:
     """Return whether det J of the arm is the product of a shoulder, an elbow and a wrist factor.
 
-    This holds if axes 2 and 3 are parallel, and axes 4, 5, 6 intersect or axis 4 is parallel too.
+    This holds if axes 2 and 3 are parallel and, in addition, either axes 4, 5 and 6 intersect in
+    one point or axis 4 is parallel to axes 2 and 3.
     """
     structure = robot._structure(frame)
     wrist = structure.form == "spherical" and structure.first == 3
@@ -80,7 +81,8 @@ def branch_words(robot: Robot, signs: NDArray[np.int8], frame: str) -> list[tupl
     words, side, up = _convention(robot, frame)
     made = []
     for shoulder, elbow, wrist in signs.tolist():
-        # the same elbow sign is above the line to a wrist in front, and below that to one behind
+        # For the same sign, the elbow is above the line from the shoulder to the wrist if the wrist
+        # is in front, and below this line if the wrist is behind.
         above = elbow * (shoulder or 1) * up
         parts = ((words, shoulder * side), (_ELBOW, above), (_WRIST, wrist))
         made.append(tuple(pair[sign > 0] if sign else _SINGULAR for pair, sign in parts))
@@ -93,7 +95,7 @@ def branch_legend(robot: Robot, frame: str) -> tuple[str, ...]:
     side = {
         "left": "where the arm passes axis 1, seen from above, looking toward the wrist",
         "front": "the wrist is on the same side of axis 1 as axis 2, or on the other",
-        "forward": "the wrist is where joint 2 > 0 leans an upright arm, or opposite",
+        "forward": "the wrist is on the side where joint 2 > 0 leans an upright arm, or opposite",
     }[yes]
     return (
         f"shoulder {yes}, {no}: {side}",
@@ -103,7 +105,7 @@ def branch_legend(robot: Robot, frame: str) -> tuple[str, ...]:
 
 
 def _convention(robot: Robot, frame: str) -> tuple[tuple[str, str], int, int]:
-    """Return two words for the shoulder, and factors (1 or -1) of the signs in `branch_words`.
+    """Return two words for the shoulder, and factors (1 or -1) of the shoulder and elbow signs.
 
     The shoulder's sign is that of the wrist's distance from axis 1 along u = h2 × h1 if axes 2 and
     3 point the same way. If the arm is mounted beside axis 1 (UR, PUMA), it passes axis 1 on

@@ -178,7 +178,10 @@ def _frame_spec(frame: FixedFrame, slot: int, slots: Sequence[_Slot]) -> FrameSp
 
 
 def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
-    """Return the slot of a joint; rotate the parent's frame if that leaves only a twist."""
+    """Return the slot of a joint; turn the parent's frame if it is still free to turn about z.
+
+    The parent's frame is turned such that the constant rotation to this joint is a twist about x.
+    """
     if joint.is_part_of_ball:
         return _ball_slot(joint, parent, slots)
     along_z = np.eye(4)

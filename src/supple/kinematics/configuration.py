@@ -188,7 +188,7 @@ def to_kernel(robot: Layout, q: Any) -> Any:
 
 
 def within_limits(robot: Robot, q: Any) -> Any:
-    """Return configurations (..., nq) with every joint moved to the nearest end of its range."""
+    """Return configurations (..., nq), with joints beyond a position limit moved to this limit."""
     return from_kernel(robot, np.clip(to_kernel(robot, q), robot.lower, robot.upper))
 
 

@@ -192,7 +192,7 @@ def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
     Entry (i, j) is the derivative of torque j with respect to a displacement of coordinate i. For a
     point p that joints i and j move, with i nearer to the base, ∂²p/∂q_i∂q_j = w_i × ∂p/∂q_j, and
     the entries (i, j) and (j, i) are equal. For two axes of a ball joint, which both move with the
-    body, they differ, and the formula gives each of them.
+    body, the two entries differ, and the formula gives each of them.
     """
     each, joints = bodies(robot), robot._tree.joints
     if not each.frames:

@@ -45,12 +45,12 @@ def only_tip(robot: Robot) -> str:
 
 
 def ancestors(robot: Robot, frame: str) -> dict[int, int]:
-    """Return the moving joints that carry a frame, each with its index in q."""
+    """Return the moving joints that carry a frame, each with the index of its velocity."""
     return ancestors_of(robot, placed(robot, frame))
 
 
 def ancestors_of(robot: Robot, frame: FixedFrame) -> dict[int, int]:
-    """Return the moving joints that carry a frame without a name, each with its index in q."""
+    """Return the same as `ancestors` for a frame that is given by its placement, not by name."""
     joints, j = robot._tree.joints, frame.joint
     found = {}
     while j != WORLD:
@@ -96,7 +96,7 @@ def longest_path(robot: Robot, *, from_world: bool = False) -> float:
 
 
 def may_turn(robot: Robot) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the coordinates whose 2π wrap leaves every frame in place."""
+    """Return a mask (n,) of the coordinates whose change by 2π leaves every frame in place."""
     found = ~robot.prismatic
     for joint in robot._tree.joints:
         # A mimic joint turns by scale times 2π, which must be a whole number of turns.
@@ -116,5 +116,8 @@ def owners(robot: Robot) -> tuple[str, ...]:
 
 
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
-    """Return the kernel's chain for frames returned by `placed`, which may have been rotated."""
+    """Return the kernel's chain for frames at constant poses on bodies.
+
+    They may be frames returned by `placed` or others, such as turned frames and centers of mass.
+    """
     return chain(robot._tree.joints, frames, nv=robot.nv, stack=True, axes=AXES_WORLD, rows=[0])

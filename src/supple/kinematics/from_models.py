@@ -48,15 +48,15 @@ def from_pinocchio(
     """Return a robot from a `pinocchio.Model`.
 
     Frames of type BODY are links, those of types OP_FRAME and SENSOR are extra frames. A joint
-    without a body at its frame has a link of its own name, and the root is "universe" unless
-    exactly one body is attached to the universe, at its origin. The inertia of a joint, in which
-    Pinocchio adds up those of fixed bodies, belongs to its first link. Mimic joints are read as
-    such.
+    without a body at its frame gets a link with the joint's name. The root is "universe" unless
+    exactly one body is attached to the universe, at its origin. The inertia of a joint, to which
+    Pinocchio adds the inertias of bodies that are fixed to it, is assigned to the joint's first
+    link. Mimic joints are read as such.
 
     q may differ from Pinocchio's: angles of continuous and planar joints are one number instead of
     cosine and sine, quaternions are (w, x, y, z) instead of (x, y, z, w), and linear velocities of
     floating and planar joints are in the axes of the joint, not of the body. Joints have the order
-    of the tree, which is that of the model if it was made from a file.
+    of the tree, which is also the order in the model if the model was made from a file.
 
     Args:
         model: The model.

@@ -16,8 +16,8 @@ class FullConfiguration:
     """The joints of a robot before some of them were frozen.
 
     Attributes:
-        names: Names of the N joints.
-        frozen: Names and positions of the frozen joints [rad or m].
+        names: Names of the N positions, as in `Robot.position_names`.
+        frozen: The frozen positions [rad or m], by name.
     """
 
     names: tuple[str, ...]
@@ -25,12 +25,12 @@ class FullConfiguration:
 
     @cached_property
     def _free(self) -> list[int]:
-        """Indices of the n joints that are not frozen, in ascending order."""
+        """Indices of the n positions that are not frozen, in ascending order."""
         return [i for i, name in enumerate(self.names) if name not in self.frozen]
 
     @cached_property
     def _fixed(self) -> list[int]:
-        """Indices of the frozen joints, in the order of `frozen`."""
+        """Indices of the frozen positions, in the order of `frozen`."""
         return [self.names.index(name) for name in self.frozen]
 
     def full(self, q: ArrayLike) -> FloatArray:

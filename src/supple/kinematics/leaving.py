@@ -19,7 +19,7 @@ def _leave() -> None:
     A reference cycle through `gc.callbacks`, a class of another extension or a daemon thread can
     keep a robot alive beyond the end of the interpreter. After this call, all robots refer only to
     plain Python objects. Objects on the stack of a daemon thread cannot be released, so warnings
-    about leaks are switched off if there is one.
+    about leaks are switched off if there is a daemon thread.
     """
     _core.close_down(_PATIENCE)
     for name, module in list(sys.modules.items()):

@@ -27,7 +27,7 @@ _ITERATIONS = 200
 _MAX_STEP = 0.5  # largest displacement of a joint in an iteration [rad or m]
 # Maximum number of successive draws without a closed configuration, and the least size of a draw.
 _ATTEMPTS, _DRAWN = 12, 16
-_RANK = 1e-10  # singular values below this share of the largest are zero
+_RANK = 1e-10  # singular values below this fraction of the largest count as zero
 _NEUTRAL: WeakKeyDictionary[Robot, Matrix] = WeakKeyDictionary()
 
 
@@ -81,9 +81,9 @@ def close_loops(self: Robot, q: ArrayLike) -> FloatArray:  # noqa: D417
         q: Configurations (..., nq) [rad or m].
 
     Raises:
-        InputError: A configuration cannot be closed from there; the message names the loop that
-            remains open. It may be that no closed configuration exists, or that another q leads
-            to one.
+        InputError: The iterations from one of the configurations do not end at a closed one; the
+            message names the loop or coupling that remains open. It may be that no closed
+            configuration exists, or that another q leads to one.
     """
     at = coordinates(q, self.nq, "q")
     if not np.isfinite(at).all():
@@ -127,7 +127,7 @@ def _first_words(robot: Robot) -> str:
 
 
 def neutral_closed(robot: Robot, q: Matrix) -> Matrix:
-    """Return the closed configuration near the neutral one of the tree (nq,)."""
+    """Return a closed configuration (nq,) near q, the neutral one, or else near a random one."""
     made = _NEUTRAL.get(robot)
     if made is None:
         made, closed = closed_near(robot, q[None])

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from supple.kinematics.robot import FrameNames, Robot
 
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
-AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # not names of frames
+# Words for axes; they take precedence over frames of the same names.
+AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}
 
 
 def named_chain(

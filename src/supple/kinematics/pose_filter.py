@@ -51,7 +51,7 @@ class PoseFilter:
         max_speed: Largest speed of the hand [m/s].
         max_turn: Largest angular speed of the hand [rad/s].
         lost_after: Time without usable samples after which tracking is lost [s].
-        scale: Distance of the tool for each meter of the hand.
+        scale: Distance that the tool moves for each meter that the hand moves.
         axes: "world" if the tool moves along and turns about the same axes of the world as the
             hand; "body" if a motion along or about an axis of the hand becomes one along or about
             the same axis of the tool. If the world of the tracker differs from the robot's, pass
@@ -237,8 +237,8 @@ class PoseFilter:
 
         The more time has passed, the farther the bounds allow the hand to move, so a tracker that
         jumps and stays there would in the end be taken for a hand that moves. After a glitch, a
-        sample therefore counts as a motion of the hand only if the fraction of the bounds that this
-        needs is at most twice the fraction that a motion from the glitch needs.
+        sample therefore counts as a motion of the hand only if a motion from the last accepted
+        sample needs at most twice the fraction of the bounds that a motion from the glitch needs.
         """
         assert self._hand is not None
         share = self._share(self._hand, t, pose)

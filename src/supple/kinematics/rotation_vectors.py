@@ -85,7 +85,7 @@ def _factors(r: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _series(coefficients: Matrix, x: Matrix) -> Matrix:
-    """Return a series in x = θ² and its derivatives (d/dθ)/θ = 2 d/dx, once and twice."""
+    """Return a series in x = θ², and (d/dθ)/θ = 2 d/dx applied to it once and twice."""
     made = []
     for _ in range(3):
         made.append(np.polynomial.polynomial.polyval(x, coefficients))

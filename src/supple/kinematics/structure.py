@@ -235,8 +235,8 @@ def _closed_form(
     """Return the closed form, or None, and the index of the first of its three joints.
 
     Intersecting axes near the hand are preferred. Three axes of which neighbors intersect need
-    not have a common point; this is checked. Coincident axes do not count, because they act as
-    one joint.
+    not have a common point; whether they have one is checked. Coincident axes do not count, because
+    they act as one joint.
     """
     for first in (3, 2, 1, 0):
         two = pairs[first : first + 2]

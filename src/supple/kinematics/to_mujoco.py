@@ -143,7 +143,7 @@ def _add_body(parent: Element, joint: Joint, name: str, in_world: bool) -> Eleme
     """Add the body of a joint's child, with the joints of MuJoCo that move it; return it."""
     placement = joint.child_placement
     if joint.kind in ("ball", "floating") and not (placement == np.eye(4)).all():
-        # The joint gets a body without placement: a quaternion in qpos is in the axes of the body.
+        # The joint moves an extra body at its own frame: a quaternion in qpos is in a body's axes.
         middle = _body(parent, f"{name}/{joint.name}", joint.origin)
         _add_joints(middle, joint, np.eye(4), in_world)
         _add_inertia(middle, None, moves=True)

@@ -76,7 +76,7 @@ def warn_of_lost_loops(robot: Robot, kind: str) -> None:
 
 
 def with_root(robot: Robot) -> Description:
-    """Return the description of a robot whose root link is at the origin of the world."""
+    """Return the description of a robot; a base away from the origin becomes a fixed joint."""
     described = robot.description
     if (robot.base == np.eye(4)).all():
         return described

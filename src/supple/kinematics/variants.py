@@ -129,8 +129,8 @@ def with_tool(
     Args:
         placement: Pose (4, 4) of the tool in the frame `parent` [m].
         parent: Frame that the tool is mounted on; the end effector by default, if the robot
-            has only one. If it has several, the tool replaces `parent` if that is one of them, else
-            those on the parent's rigid body.
+            has only one. If it has several, the tool replaces `parent` if that is an end effector,
+            else the end effectors on the rigid body of `parent`.
         name: Name of the new frame.
     """
     if parent is None:
@@ -177,7 +177,7 @@ def with_limits(
 
     Each argument is one number for all joints, an array (n,), or a mapping from joint names to
     numbers that leaves the other joints as they are. Infinite means no limit. Planar, ball and
-    floating joints have no limits; one number for all joints does not count for them.
+    floating joints have no limits; one number for all joints does not apply to them.
 
     Args:
         lower: Lower position limits [rad or m].

@@ -140,7 +140,7 @@ class Limits(ReadOnlyArrays):
             acceleration_time: Time in which a joint without an acceleration limit reaches its speed
                 limit [s]: its limit is max_speed divided by this time. A max_speed that is unknown,
                 or above one turn per second (for a prismatic joint, twice its range per second),
-                is replaced by this speed (docs/servo.md). None for no acceleration limit.
+                is replaced by this bound (docs/servo.md). None for no acceleration limit.
             mode: As in `Limits`.
             slow_condition: Condition number of J from which mode "halt" slows down.
             halt_condition: Condition number of J at which mode "halt" halts.

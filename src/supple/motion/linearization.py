@@ -343,7 +343,7 @@ def joined_effectors(parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 def _frozen_view(array: NDArray[Any], dtype: Any) -> Array:
     """Return a read-only, contiguous view of an array, or a copy if a view is not possible."""
-    with np.errstate(over="ignore"):  # the kernel names the entries that become infinite
+    with np.errstate(over="ignore"):  # the kernel reports entries that become infinite
         return _read_only(np.ascontiguousarray(array, dtype).view())
 
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _STEEPEST = 30.0  # largest slope of log b(u) in the initial guess of the optimization
 _GAP = 3e-4  # relative accuracy of the duration
-_RESTART = 1e-2  # accuracy with which a round begins that starts from a coarser grid
+_RESTART = 1e-2  # initial accuracy of a round that starts from the result on a coarser grid
 _FINE = 1.001  # value of `_excess` above which a cell is divided
 _ROUNDS = 14  # maximum number of divisions
-_LOSSES = 6  # number of rounds in which cells are divided to lose less time
-_GAIN = 3e-4  # fraction of the duration that a round must gain before more cells are so divided
+_LOSSES = 6  # number of first rounds that also divide cells where coarse cells lose time
+_GAIN = 3e-4  # fraction of the duration that the last round must gain for such divisions
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
 # Least squared speed for b = 1, relative to the largest, where only speeds are limited.
 _MIN_SQUARED_SPEED = 1e-6
@@ -40,7 +40,7 @@ _MARGIN = 1e-9  # relative distance that is kept from the limits, larger than ro
 def fastest_without_jerk(spline: Spline, bounds: Bounds, rounds: int = _ROUNDS) -> GradedLaw:
     """Return the fastest motion along a path without jerk limits, from rest to rest.
 
-    With a single round, limits may be exceeded inside cells.
+    With fewer rounds, the cells are coarser and the motion loses more time.
     """
     accelerated = bool(np.isfinite(bounds.acceleration).any())
     grading = Grading(float(spline.s[0]), float(spline.s[-1]), 1 + accelerated)

@@ -1,8 +1,9 @@
 """Branches along a path, for arms with finitely many solutions of each pose.
 
 All solutions of all targets are known. Each solution is connected to the nearest solution of the
-next target, if the joints move little and the tool stays on the path halfway between the two. The
-curves that result are the branches; 2π wraps are chosen so that they stay inside the joint limits.
+next target, if the joints move little and the tool is on the path halfway between these solutions.
+The curves that result are the branches; 2π wraps are chosen so that they stay inside the joint
+limits.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -81,7 +82,7 @@ class Branches(Layers):
         return True
 
     def cut(self, part: Part, x: float) -> None:
-        """Remove the connection at x of a part of the route; find others there in smaller steps."""
+        """Remove the connection at x of a part of the route; find other connections there."""
         i = min(int(np.searchsorted(self.graph.x, x, side="right")) - 1, int(part.layers[-1]) - 1)
         q = self.graph.q[i, part.columns[0]]
         a = int(np.nanargmin(np.abs(self.path.away(self.solutions[i], q)).max(axis=1)))
@@ -91,7 +92,7 @@ class Branches(Layers):
         self.graph = self._graph()
 
     def _between(self, i: int) -> Indices:
-        """Return the solution of target i + 1 that small steps lead to from each (k,) of target i.
+        """Return which solution of target i + 1 small steps reach from each one (k,) of target i.
 
         The result is an index, or -1 if there is none. The steps lead through all solutions at
         places between the two targets.
@@ -136,7 +137,7 @@ class Branches(Layers):
             self._keep(int(at), row)
 
     def _keep(self, i: int, row: Indices) -> None:
-        """Add connections `row` (k,) of target i that are not barred and join free solutions."""
+        """Add connections `row` (k,) of target i, unless barred or one of the ends is connected."""
         for a, b in enumerate(row.tolist()):
             free = self.following[i, a] < 0 and b not in self.following[i]
             if b >= 0 and free and (i, a, b) not in self.barred:
@@ -204,7 +205,7 @@ class Branches(Layers):
 
 
 def _solutions(path: PathProblem, x: Array, slide: bool = False) -> Array:
-    """Return all solutions (N, k, n), padded with NaN, at places x before the first without any.
+    """Return all solutions (N, k, n), padded with NaN, at the places x before one without any.
 
     With `slide`, x are the targets; targets just out of reach get the nearest configurations.
     """
@@ -251,8 +252,9 @@ def _with_slid(path: PathProblem, q: Array, count: Indices) -> tuple[Array, Indi
 def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array:
     """Return solutions (N, k, n), plus those at a singular place i that continue its neighbors.
 
-    The samples of its continuum are off the branches that pass through it. Where a solution can be
-    continued from both sides, the mean is taken, since each has drifted a little in the continuum.
+    The sampled solutions of the singular place are not on the branches that pass through it. If
+    both neighbors lead to nearly the same solution, the mean of the two results is taken, since
+    each has drifted a little in the continuum of solutions.
     """
     made: list[Array] = []
     for j in (i - 1, i + 1):

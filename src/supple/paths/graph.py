@@ -125,7 +125,7 @@ def fewest_changes(graph: PathGraph, begin: Indices) -> list[Part]:
     """Return the parts of the route with the fewest reconfigurations.
 
     Among routes with equally few reconfigurations, it is the one of least cost. It begins in the
-    first layer and ends in the last, or before the first layer that has no configuration.
+    first layer and ends in the last, or in the one before the first layer without configurations.
 
     Args:
         graph: Configurations along the path.

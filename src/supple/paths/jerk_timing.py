@@ -1,11 +1,11 @@
 """Time-optimal motion along a path under limits of jerk, speed and acceleration.
 
 b(u) = u̇² is a quadratic spline (`graded_law.py`), so that jerk is finite and jumps between cells.
-A phase of constant jerk may be so short in u that b changes much within it, and its place is not
-known in advance. The weight of the barrier therefore decreases from round to round. Each round
-starts from the result of the previous one. Between rounds, cells are divided where a limit is
-exceeded between the points at which the optimization keeps it, and where no limit is reached: an
-optimal motion always is at a limit.
+A phase of constant jerk may cover only a short interval of u although b changes much within it, and
+where this interval lies is not known in advance. The weight of the barrier therefore decreases from
+round to round. Each round starts from the result of the previous one. Between rounds, cells are
+divided where a limit is exceeded between the points at which the optimization keeps it, and where
+no limit is reached: an optimal motion always is at a limit.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -31,7 +31,7 @@ _TURN = 0.5  # largest change of log b in a cell where the path turns sharply
 _GAP = 1e-4  # relative accuracy of the duration
 _RESTART = 3e-4  # finest accuracy with which a round begins
 _ROUNDS = 10  # maximum number of rounds
-_DIVISIONS = 4  # rounds that divide cells at exceeded limits; later _GAIN is ten times larger
+_DIVISIONS = 4  # rounds that divide cells at exceeded limits; _GAIN is tenfold in later rounds
 _EXCEEDED = 1.0005  # excess up to which the rounds may end
 _COARSE = 1.01  # value of an excess above which a cell is divided
 _GAIN = 1e-3  # fraction of the duration that a round must gain before more cells are divided
@@ -145,7 +145,7 @@ class _Rows(NamedTuple):
 
         Returns:
             Factors by which to divide b in each cell so that the limits of speed, acceleration and
-            jerk hold everywhere (3, M); the same at the points of `_squared_speed` (3, M); and the
+            jerk hold everywhere (3, M); those for the points of `_squared_speed` (3, M); and the
             used fraction of the limits (M,), on average.
         """
         x = np.outer(h, _CHECKS)
@@ -213,7 +213,7 @@ def _squared_speed(
 ) -> Array:
     """Return coefficients (M, 3) of the largest u̇² that keeps the limits at three points of a cell.
 
-    A spline that keeps them only at the ends of cells oscillates between them.
+    A spline that keeps the limits only at the ends of cells oscillates between these ends.
 
     Args:
         rows: The limits.

@@ -170,7 +170,8 @@ class JointPath(ReadOnlyArrays):
         layout, _ = compile_selected(self.robot, frame, None)
         if len(self) == 1:
             return to_trajectory(layout, [np.repeat(self.q, 2, axis=0)], dt, bounds)
-        inside = clipped(self.robot, sampled(time_law(self.spline, bounds), dt))  # of rounding
+        # Clipping removes rounding errors beyond the position limits.
+        inside = clipped(self.robot, sampled(time_law(self.spline, bounds), dt))
         return to_trajectory(layout, [inside], dt, bounds)
 
 

@@ -96,9 +96,9 @@ class Layers(ABC):
         return np.nonzero(away.max(axis=1) < _SAME)[0]
 
     def ending(self, part: Part, x: float) -> int | None:
-        """Return the last target before x if the next one is out of reach, else None.
+        """Return the last target at or before x if the next one is out of reach, else None.
 
-        The next target is searched for only once.
+        The reach of each target is tested only once.
         """
         at = int(np.searchsorted(self.path.targets.x, x, side="right"))
         if at in self.passed or at >= self.count:
@@ -109,7 +109,7 @@ class Layers(ABC):
         return None if self.first_out_of_reach(np.array([at]), q)[0] else at - 1
 
     def in_reach(self, reached: int, q: Array) -> Indices:
-        """Return the layers before the first target out of reach; the last is the target before it.
+        """Return the layers in reach, plus the last target before the first one out of reach.
 
         Args:
             reached: Index of a layer that a route reaches.
@@ -128,14 +128,14 @@ class Layers(ABC):
     def first_out_of_reach(self, at: Indices, q: Array, few: bool = False) -> tuple[int, Array]:
         """Return the index in `at` of the first target out of reach, or `len(at)`.
 
-        The configuration (n,) that was found for the target before it is returned as well; it is
-        `q` for the first target. Near the end of the reach, a search from that configuration often
-        succeeds where a few random seeds do not.
+        The configuration (n,) that was found for the target before this one is returned as well; it
+        is the given `q` if the first target of `at` is out of reach. Near the end of the reach, a
+        search from that configuration often succeeds where a few random seeds do not.
 
         Args:
             at: Targets (K,).
             q: Configuration at the target before the first of these (n,).
-            few: Whether few seeds decide; otherwise a target without a solution is searched again.
+            few: Whether few seeds decide; otherwise a search from more seeds follows.
         """
         for begin in range(0, len(at), AT_ONCE):
             part = at[begin : begin + AT_ONCE]
@@ -179,5 +179,5 @@ class Layers(ABC):
         """Add configurations or steps where a route changes or ends; return whether any were added.
 
         Args:
-            parts: The route with the fewest changes so far.
+            parts: The route with the fewest reconfigurations in the present graph.
         """

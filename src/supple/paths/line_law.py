@@ -127,7 +127,7 @@ class _Limits(NamedTuple):
         """Return durations and peak speeds of motions between two turning points.
 
         `start` and `end` are the magnitudes of the accelerations there, which point into the leg.
-        The duration is infinite if the distance is too short for them.
+        The duration is infinite if the distance is too short for these accelerations.
         """
         least = np.maximum(start, end) ** 2 / (2 * self.jerk)
         low, high = (

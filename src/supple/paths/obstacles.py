@@ -228,7 +228,7 @@ def curve_of(spline: Spline) -> Curve:
 
 
 def _drawn(robot: Robot, rng: np.random.Generator, low: Array, high: Array) -> Array:
-    """Return a random configuration (nq,): uniform between bounds (n,), and all orientations."""
+    """Return a random configuration (nq,), uniform between bounds (n,) and in all orientations."""
     x = rng.uniform(low, high)
     for ball in robot._balls:
         x[ball : ball + 3] = uniform_rotation(rng.random(3))

@@ -178,8 +178,9 @@ def _overshoot(spline: Spline, limits: Limits) -> Array:
 def _splines(robot: Robot, t: Array, q: Array, limits: Limits) -> list[Spline]:
     """Return splines through q (K, nq) that stay inside the ranges of all joints.
 
-    A spline that does not is divided at the target next to its largest overshoot, where the joint
-    turns more sharply; a spline of two targets is a line and stays inside.
+    A spline that does not is divided beside its largest overshoot: at the one of the two targets
+    around it where the joint turns more sharply. A spline of two targets is a line, which stays
+    inside.
     """
     made, waiting = [], [(0, len(q))] if len(q) > 1 else []
     positions = to_kernel(robot, q)
@@ -231,7 +232,7 @@ def _joints(
 
 
 def _unhurried(layout: CompiledTasks, limits: Limits, lower: Array, upper: Array) -> Servo:
-    """Return a Servo with these position limits and no others; a step leads to the target."""
+    """Return a Servo with only these position limits; each of its steps aims at the target."""
     free = np.full(len(lower), np.inf)
     box = Limits(lower, upper, free, free, joints=limits.joints)
     return Servo(layout.robot, layout.tasks, dt=1.0, limits=box, gain=1.0)

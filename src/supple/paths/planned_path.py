@@ -34,8 +34,8 @@ class Reconfiguration:
         before: Configuration in which the robot arrives (n,) [rad or m].
         after: Configuration from which it continues (n,) [rad or m].
         reason: Why the robot cannot continue without a reconfiguration.
-        via: Configurations between the two (K, n), which lead around obstacles: the joints move on
-            straight lines from one to the next.
+        via: Configurations between these two (K, n), which lead around obstacles: the joints move
+            on straight lines from one to the next.
     """
 
     at: float
@@ -65,8 +65,8 @@ class PlannedPath(Certified):
         robot: The robot.
         q: Joint coordinates at the given targets (N, n) [rad or m]; NaN beyond an obstacle.
         pieces: The joint paths between reconfigurations; their parameter s is the place on the
-            path: the path length, or the index of a target (without targets that repeat the
-            previous one). They contain more configurations than q where the path needs them.
+            path: the path length, or the index of a target (not counting targets that repeat
+            the previous one). They contain more configurations than q where the path needs them.
         reconfigurations: The changes of branch between the pieces; also the motion to the first
             piece, if q0 was outside the position limits.
         obstacle: Why and where the path cannot be followed further; None if it is followed whole.

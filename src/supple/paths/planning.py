@@ -51,7 +51,7 @@ from supple.tasks.layout import selected_tasks
 PathPreference = Literal["motion", "limits", "manipulability"] | Callable[[Array], float]
 
 PREFERENCES = ("motion", "limits", "manipulability")
-_ROUTES = 40  # number of routes that are tried before the path ends where the last one leaves it
+_ROUTES = 40  # number of routes that are tried; the one that follows the path farthest is kept
 _CHECKED_ROUTES = 400  # number of routes whose steps are tested for collisions
 
 

@@ -38,7 +38,7 @@ from supple.paths.obstacles import Obstacles
 from supple.paths.targets import PathTargets
 
 EXACT = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
-NEARLY = (0.1, 0.1)  # such fractions if a target cannot be met so closely
+NEARLY = (0.1, 0.1)  # such fractions at targets that cannot be met within EXACT
 EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
 JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
 _DIVISIONS = 7  # maximum number of times that a step along a path is halved
@@ -306,7 +306,7 @@ class PathProblem:
         return self._closest[at]
 
     def found(self, at: NDArray[np.intp], seeds: int) -> tuple[Array, NDArray[np.bool_]]:
-        """Return solutions of targets that are searched from `seeds` seeds, and which succeeded."""
+        """Search one solution of each target from `seeds` seeds; return q and a mask of success."""
         found = self.driver(seeds=seeds).solve_batch(self.targets.numbers[at], None)
         return found.q, np.asarray(found.success)
 
@@ -354,7 +354,7 @@ class PathProblem:
         Args:
             q: Configurations (K, n) at the first place.
             course: The targets of all tracks (1, S, k), or of each (K, S, k).
-            divisions: Number of times that a step is halved.
+            divisions: Maximum number of times that a step is halved.
         """
         spec = self._track_spec
         if divisions != spec.divisions:

@@ -32,7 +32,7 @@ def out_of_reach(path: PathProblem, at: int) -> str | None:
 
 
 def blocked(path: PathProblem, at: int, q: Array | None = None) -> str | None:
-    """Return, in words, that no solution found of a target keeps the clearance.
+    """Return, in words, that no solution found for a target keeps the clearance, and why.
 
     The result is None if no pair is known to be too close.
 

@@ -26,7 +26,7 @@ _HALVINGS = 12  # maximum number of times that an interval between samples is ha
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
 _RECHECKED_INTERVALS = 4  # intervals on either side of an added sample that are checked again first
 _MARGIN = 16  # samples beyond those intervals that the spline of such a check goes through
-_PARTS = 2, 4  # numbers of parts of an interval that is divided, and of one of its parts
+_PARTS = 2, 4  # into how many parts an interval between targets is divided, and then each part
 _MOST = 20  # largest number of samples, for each target
 # Fraction of the tolerances allowed at the checks; errors between them may be larger.
 _TOLERANCE_FRACTION = 0.5
@@ -118,7 +118,7 @@ def _deviating(
 
     For these, the number of parts (K,) into which they are divided is returned as well. The joint
     path is the one that `JointPath` makes from x and q; if not all intervals are checked, it is
-    made from the samples around them, which changes it by a factor of about 0.27^_MARGIN.
+    made from the samples around these intervals, with an error of the order of 0.27^_MARGIN.
     """
     lower, upper = path.robot.lower, path.robot.upper
     own = slice(max(0, checked[0] - _MARGIN), checked[-1] + 2 + _MARGIN)

@@ -44,8 +44,8 @@ def rotation_pieces(s: Array, steps: Array) -> Array:
 def _velocities(h: Array, chord: Array, steps: Array) -> Array:
     """Return the angular velocities (N, 3) in body axes for which the acceleration is continuous.
 
-    The equations are linear but for a small term, the acceleration of a constant ṗ, which comes
-    from the previous round.
+    The equations are linear but for a small term, the acceleration of a constant ṗ. The value of
+    this term is taken from the previous round.
     """
     if len(steps) == 1:
         return np.repeat(chord, 2, axis=0)

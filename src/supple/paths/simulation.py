@@ -78,7 +78,7 @@ def simulate(
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
         dt: Length of a step [s], if `times` is not given.
         times: Times (K + 1,), increasing [s]. Braking is planned with the lengths of the coming
-            steps; after the last step, more steps of the same length are assumed.
+            steps; after the last step, more steps of its length are assumed.
         duration: Duration [s], if neither `times` nor arrays determine it.
         feedforward: Whether missing velocities are derived from the differences of the targets.
         step: As in `Servo`.
@@ -101,7 +101,8 @@ def simulate(
 
     Raises:
         InputError: There is no reference, references differ in length, times do not increase, or
-            mode "path" is combined with a step, gains, order=2, constraints or initial speeds.
+            mode "path" is combined with a step, gains, order=2, constraints, held tasks or initial
+            speeds.
     """
     check_robot_first(robot, "simulate(robot, q0, target=...)", q0)
     layout, single = compile_selected(robot, frame, tasks)

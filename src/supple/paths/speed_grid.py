@@ -15,7 +15,7 @@ from supple.paths.spline import Spline
 CELLS = 300  # least number of cells of b(u)
 _TURNING_SPEED = 1e-9  # |q'| where the path turns back, relative to its largest value nearby
 _SAME = 1e-9  # distance of two points that count as one, relative to the length of a piece
-_LOST = 1e-3  # fraction of the duration that cells may lose
+_LOST = 1e-3  # fraction of the duration that may be lost because cells are coarse
 _MOST = 9  # largest number of parts into which a cell is divided
 _GROWTH = 0.5  # largest fraction by which the number of cells grows in a round to lose less time
 

@@ -155,7 +155,7 @@ class Tracks(Layers):
         """Return the tracks (L, K, n) from an origin in more layers.
 
         They are tracked again through the new layers. A track that then arrives at another
-        configuration than before is tracked again beyond them too.
+        configuration than before is tracked again beyond these layers too.
         """
         q, at = self.tracks[origin], np.searchsorted(layers, self.tracked_in)
         made = np.full((len(layers), *q.shape[1:]), np.nan)

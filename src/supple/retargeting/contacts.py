@@ -26,11 +26,11 @@ NEAR = 0.12  # largest height of a standing foot's lowest point above a surface 
 # the ground and to boxes, and the largest distance to a surface on which a standing foot is put.
 CLEAR = 0.05
 SNAP = 0.1
-ROUNDS = 2  # of moving a foot out of the boxes, which may stand side by side
+ROUNDS = 2  # largest number of moves of a foot out of the boxes, which may stand side by side
 
 
 def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask) -> Mask:
-    """Return whether feet stand by their speeds, with hysteresis (k, 2).
+    """Return whether feet stand (k, 2), judged by their speeds with hysteresis.
 
     Args:
         feet: Points of both feet (k + 2, 2, p, 3) [m], with a frame before and one after.
@@ -126,8 +126,8 @@ class Stance:
         Args:
             foot: Index of the foot.
             poses: Poses of the foot (k, 4, 4).
-            free: Share of the full distance at each pose (k,): 0 for a standing foot, 1 in
-                mid-swing.
+            free: Fraction of the full distance to keep at each pose (k,): 0 for a standing foot,
+                1 in mid-swing.
         """
         made = poses.copy(order="K")
         rest = np.flatnonzero(free > 0)
@@ -151,7 +151,7 @@ class Stance:
 
     @cached_property
     def _points(self) -> tuple[Array, ...]:
-        """Points of each sole, and those midway between two of them (n, 3) [m]."""
+        """Points of each sole, and the midpoints between any two of them (n, 3) [m]."""
         return tuple(
             (0.5 * (sole[:, None] + sole))[np.triu_indices(len(sole))]
             for sole in self.humanoid.soles

@@ -16,14 +16,15 @@ POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all oth
 SMOOTH = 0.1  # weight of the change of the velocities
 HOLD = 2000.0  # factor of the weights of a foot that stands
 LANDING = 0.5  # exponent of this factor for a foot that is about to stand, or has just stood
-TOUCH = 5e-5  # error above which a foot stands where it is, not where it should [m or rad]
+TOUCH = 5e-5  # error above which a foot is held where it lands, not at its target [m or rad]
 # Rows that keep pairs of shapes apart. NEAR, REACH: distance below which a pair has a row, if it is
-# at rest, and if it moves fast [m]. SPARE: distance kept beyond the clearance [m]. APPROACH, OUT:
-# share of the remaining distance that a step of 1/120 s may take, and of a missing distance that it
-# should gain. APART: largest speed at which a row separates a pair [m/s]. CONTACT: weight [1/m].
+# at rest, and if it moves fast [m]. SPARE: distance kept beyond the clearance [m]. APPROACH: part
+# of the remaining distance that a pair may lose in 1/120 s. OUT: part of a missing distance that it
+# should gain in 1/120 s. APART: largest speed at which a row separates a pair [m/s]. CONTACT:
+# weight of a row [1/m].
 NEAR = 0.02
 REACH, SPARE, APPROACH, OUT, APART, CONTACT = 0.15, 5e-4, 0.15, 0.3, 1.0, 60.0
-SUDDEN = 0.005  # change of the displacement in 1/120 s for which rows are prepared [m]
+SUDDEN = 0.005  # rows that the displacement of the last 1/120 s meets by more are left out [m]
 
 
 class Following:
@@ -102,7 +103,7 @@ class Following:
 
         Args:
             poses: Target of each frame at the ends of all steps (k + 1, frames, 4, 4).
-            firm: Share of the weight of each foot at the end of each step (k, 2), from 0 to 1.
+            firm: Firmness of each foot at the end of each step (k, 2): 1 if it stands, else less.
         """
         return np.asarray(self._kernel.run(poses, _factors(firm)))
 

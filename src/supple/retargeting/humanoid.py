@@ -154,13 +154,13 @@ class _Chains:
         return found[::-1]
 
     def common(self, links: Sequence[str]) -> str:
-        """Return the last link that carries all of these links, without them."""
+        """Return the last link that carries all of these links and is none of them."""
         ways = [[joint.parent for joint in self.joints(link)] for link in links]
         shared = [one for one, *others in zip(*ways, strict=False) if set(others) <= {one}]
         return str(shared[-1])
 
     def body(self, link: str) -> str:
-        """Return the last link at or above a link that a joint moves."""
+        """Return the link itself if a joint moves it, else the nearest such link above it."""
         while link in self._above and self._above[link].kind == "fixed":
             link = self._above[link].parent
         return link
@@ -201,7 +201,7 @@ def _side(joint: Joint) -> str:
 
 
 def _limb(robot: Robot, links: list[str], kind: str) -> Limb:
-    """Return the links of a limb; its middle is found by name, or is that of the fourth joint."""
+    """Return the links of a limb; its middle has a known name, or is the fourth joint's."""
     chains = _Chains(robot.description)
     names = [chains.joints(link)[-1].name + " " + link for link in links]
     named = [k for k, name in enumerate(names) if k and _MIDDLE[kind].search(name)]

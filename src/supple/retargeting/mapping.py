@@ -24,8 +24,8 @@ _STILL = 0.15  # speed below which a foot counts as standing when heights are me
 # second, it has its own heading.
 STEEP = (0.4, 0.85)
 _LEVEL, _UP = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-# Height of the feet's lowest point up to which the ground is z = 0; standing ankles are within half
-# of it above the lowest ones [m].
+# Height of the feet's lowest point up to which the ground is z = 0; ankles within half of this
+# height above the lowest ankle positions count as low [m].
 _REST = 0.1
 
 
@@ -58,7 +58,7 @@ class Follow:
         return T[..., :3, :3] if self.position == 0 else T
 
     def velocity(self, v: Array, w: Array) -> Array:
-        """Return those of the velocities v (..., 3) [m/s] and w (..., 3) [rad/s] with a weight."""
+        """Return v (..., 3) [m/s], w (..., 3) [rad/s] or [v; w]: the parts that have a weight."""
         if self.rotation == 0:
             return v
         return w if self.position == 0 else np.concatenate([v, w], axis=-1)
@@ -113,7 +113,7 @@ class PointMapping:
 
     Feet follow the ankles, scaled by `scale`. The pelvis keeps its position relative to the feet,
     scaled by `legs`. Knees, elbows and hands follow the directions of the human's limbs, with the
-    lengths of the robot's. Pelvis, torso and feet turn as the hips, shoulders and feet do.
+    lengths of the robot's. Pelvis, torso and feet turn as the human's hips, shoulders and feet.
 
     Attributes:
         humanoid: The limbs of the robot.
@@ -155,7 +155,7 @@ class PointMapping:
             scale: Factor from the human's world to the robot's; by default the ratio of the lengths
                 of their legs.
             ground: Height of the ground in the motion [m]; by default 0 if the lowest point of the
-                feet is within 10 cm of it, else that point.
+                feet is within 10 cm of z = 0, else the height of that point.
         """
         humanoid = robot if isinstance(robot, Humanoid) else Humanoid.of(robot)
         at = find_points(motion.names)
@@ -198,7 +198,7 @@ class PointMapping:
         return float(0.5 * ((at[0] - at[1]) @ self._neutral()["pelvis"][:, 1] - human))
 
     def check(self, motion: HumanMotion) -> None:
-        """Raise an error unless the motion has the points of the one that was measured."""
+        """Raise an error unless the motion has the key points of the motion that was measured."""
         if motion.names != self.names:
             raise InputError(
                 "a motion needs the key points of its mapping; given: "
@@ -276,7 +276,7 @@ class PointMapping:
             turned = times(upright, level_of)
             made[:, k, :3, :3] = times(turned, neutral.T @ at[:3, :3])
             made[:, k, :3, 3] = self.scale * ankle + (1 - 2 * k) * outward
-            standing = -self.humanoid.soles[k] @ at[2, :3]  # of the frame above the sole
+            standing = -self.humanoid.soles[k] @ at[2, :3]  # heights of the frame above the sole
             if f"{side}_toe" in own:
                 # The robot's foot turns about its front end where the human's turns about the toe.
                 ahead = (self.humanoid.soles[k] @ at[:3, :3].T @ neutral[:, 0]).max()
@@ -319,7 +319,10 @@ def _feet(positions: Array, at: Table[str, int]) -> Array:
 
 
 def _rest(motion: HumanMotion, at: Table[str, int], ground: float) -> Rest:
-    """Return how the feet stand, by the frames in which they are still and low."""
+    """Return how the feet stand: medians over the frames in which they are still and low.
+
+    If there are no such frames, the medians are over the frames in which the feet are low.
+    """
     feet = _feet(motion.positions, at)
     speed = np.linalg.norm(np.gradient(feet, axis=0), axis=-1).max(axis=-1) if len(feet) > 1 else 0
     ankles = feet[..., 0, 2] - ground

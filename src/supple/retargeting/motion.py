@@ -35,7 +35,7 @@ class HumanMotion(ReadOnlyArrays):
         positions: Positions (T, J, 3) in the world [m].
         fps: Frames per second.
         rotations: Rotations (T, J, 3, 3) of the bodies at the key points; None if unknown.
-        contacts: Whether the left and the right foot stand (T, 2); None to detect it.
+        contacts: Whether the left and the right foot stand (T, 2); None to detect this.
     """
 
     names: tuple[str, ...]

@@ -25,7 +25,7 @@ _SAME = 1e-9  # slope, and height [m], below which a plane coincides with the gr
 
 @lru_cache(maxsize=32)
 def kept_apart(robot: Robot, world: World | None) -> _core.CollisionModel | None:
-    """Return the distances that a motion keeps; None if no link has a shape.
+    """Return the model of the distances that a motion keeps; None if there are no shapes to check.
 
     Pairs of links that no sample of configurations brings together are left out.
 
@@ -37,15 +37,15 @@ def kept_apart(robot: Robot, world: World | None) -> _core.CollisionModel | None
 
 
 class Depths:
-    """The depths of links in the world, or in other links.
+    """How deep links penetrate the world, or other links.
 
     Args:
         robot: The robot.
         world: Obstacles, besides the ground.
-        others: Whether pairs of links count, instead of those with the world.
+        others: Whether to measure pairs of links, instead of pairs of a link and the world.
 
     Attributes:
-        shapes: Whether a link has a shape, and all of them can be read.
+        shapes: Whether there are shapes of links, and all of these can be read.
     """
 
     def __init__(self, robot: Robot, world: World | None, *, others: bool) -> None:
@@ -72,7 +72,7 @@ class Depths:
         self._names = [(owner[a], owner[b]) for a, b in pairs.tolist()]
 
     def largest(self, q: Array) -> Array:
-        """Return the largest depth (T,) of a pair at configurations (T, nq) [m]."""
+        """Return the depth (T,) of the deepest pair at configurations (T, nq) [m], at least 0."""
         if self._kernel is None:
             return np.zeros(len(q))
         return np.array([max(0.0, -self._kernel.min_distance(each, 0.0)[0]) for each in q])
@@ -85,12 +85,12 @@ class Depths:
 
 @lru_cache(maxsize=32)
 def depths_of(robot: Robot, world: World | None, *, others: bool) -> Depths:
-    """Return the `Depths` of a robot, which are made once."""
+    """Return the `Depths` of a robot in a world, cached."""
     return Depths(robot, world, others=others)
 
 
 def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel | None:
-    """Return a robot in a world with the ground, with or without pairs that never meet."""
+    """Return a robot in a world with the ground; `never` leaves out pairs that never meet."""
     given = World() if world is None else check_world(world)
     shapes = {
         link: tuple(shape for shape in own if not _is_ground(shape, robot._tree.frames.get(link)))

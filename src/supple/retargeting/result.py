@@ -24,7 +24,7 @@ from supple.retargeting.humanoid import Humanoid
 from supple.retargeting.obstacles import Depths, depths_of
 from supple.retargeting.terrain import Terrain
 
-_TOLD = 1e-3  # slides and depths that `reasons` mentions [m]
+_TOLD = 1e-3  # slide or depth above which `reasons` mentions it [m]
 _NEARLY = 0.999  # share of a speed or an acceleration above which a joint is at its limit
 _EDGE = 1e-6  # distance from a position limit below which a joint is at it [rad or m]
 _ROOT = ("x", "y", "z", "qx", "qy", "qz", "qw")
@@ -122,7 +122,7 @@ class Retargeted(ReadOnlyArrays):
 
     @cached_property
     def collision(self) -> Array:
-        """Depth (T,) by which two links overlap, more than they always do [m].
+        """Depth (T,) by which two links overlap, beyond their overlap by construction [m].
 
         It is zero if no shapes of links can be read.
         """
@@ -138,7 +138,7 @@ class Retargeted(ReadOnlyArrays):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What exceeds 1 mm, in words: slides and depths, and the joints that were at limits."""
+        """Slides and depths above 1 mm in words, each with the joints at limits when it began."""
         made = []
         for leg, sizes in zip(self.humanoid.legs, self.slide.T, strict=True):
             made += self._exceeded(f"{leg.end} slides", sizes, (leg.end,))

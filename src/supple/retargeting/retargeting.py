@@ -30,7 +30,7 @@ BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
 # Steps from the neutral configuration to the first frame: their largest number, the number between
 # checks, their length [s], and the change in one step below which they end [m or rad].
 _SETTLING, _SOME, _SETTLING_STEP, _SETTLED = 400, 5, 0.05, 1e-6
-SLOWEST = 1.0  # fewest frames per second: a smaller number is probably the time between them
+SLOWEST = 1.0  # fewest frames per second: a smaller number is probably the time between frames
 _BLOCK = 4096  # number of steps whose targets are computed at once
 JUST_BELOW = 1 - 1e-9  # largest firmness of a foot before the first frame of its stance
 
@@ -63,7 +63,7 @@ def retarget(
             robot's scale.
         clearance: Distance that the robot keeps from the ground, from the world's obstacles and
             between its links [m], except for standing feet and as far as these and the limits
-            allow; None to let all links but the feet pass through all of these.
+            allow; None to let all links but the feet pass through the ground, obstacles and links.
 
     Raises:
         InputError: The motion lacks key points, or the robot is not a humanoid.
@@ -76,7 +76,7 @@ def retarget(
     if mapping is None:
         mapping = PointMapping.guess(robot, motion, scale=scale)
     elif scale is not None:
-        raise InputError("scale belongs to the mapping; given: both")
+        raise InputError("scale belongs to the mapping; given: both scale and mapping")
     stream = Retargeter(mapping, motion.fps, limits=limits, world=world, clearance=clearance)
     q = np.concatenate([stream.push(motion), stream.finish()])
     return Retargeted(

@@ -34,7 +34,7 @@ class Steps:
         Args:
             flags: Whether the foot stands, from frame `first` on.
             poses: The human's poses of the foot (n, 4, 4), from frame `first` on.
-            first: Index of the first frame given, before `begin` unless that is 0.
+            first: Index of the first frame given, before `begin` unless `begin` is 0.
             begin: The first frame of the block, which follows the last block.
             end: The frame after the block; flags reach `blend` + `mean` frames farther, or to the
                 end of the motion.

@@ -21,7 +21,7 @@ from supple.retargeting.motion import HumanMotion
 
 @dataclass(frozen=True, eq=False)
 class TableMapping:
-    """A mapping by a table of GMR: frames follow bodies with rotations, scaled about the root.
+    """A mapping by a table of GMR: frames follow poses of bodies, scaled about the root.
 
         position:  scale root + scale_b (x_b - root) + R p_offset,    R = R_b R_offset
 
@@ -55,7 +55,7 @@ class TableMapping:
         Args:
             robot: The robot.
             file: The JSON file.
-            height: Height of the human [m]; by default the table's own assumption.
+            height: Height of the human [m]; by default the height that the table assumes.
 
         Raises:
             InputError: The file is not such a table, or names a frame that the robot lacks.
@@ -136,7 +136,7 @@ class TableMapping:
 
 
 def _in_meters(humanoid: Humanoid, follows: list[Follow]) -> list[Follow]:
-    """Scale weights of GMR, per meter and around 10 to 100, such that the largest becomes 1."""
+    """Scale GMR's weights, which are per meter and about 10 to 100: the largest becomes 1."""
     length = sum(humanoid.length(humanoid.legs[0]))
     most = max(max(follow.position, follow.rotation) for follow in follows)
     feet = {leg.end for leg in humanoid.legs}

@@ -35,7 +35,7 @@ class Terrain:
 
     @classmethod
     def of(cls, world: World | None) -> Terrain:
-        """Return the surfaces of a world's boxes and half-spaces, besides the ground."""
+        """Return the ground and the surfaces of a world's boxes and half-spaces."""
         if world is None:
             return cls()
         shapes = list(world.obstacles.values())
@@ -59,8 +59,8 @@ class Terrain:
     def height(self, at: Array) -> Array:
         """Return the height (...) of the highest surface at or below points (..., 3) [m].
 
-        A point may be up to 5 cm below its surface. The result for a point deeper below all
-        surfaces is the height of the lowest one.
+        A surface up to 5 cm above the point counts as well. If all surfaces are higher than that,
+        the result is the height of the lowest one.
         """
         found = _core.height_below(self._flat, self._boxes, _in_space(at), INSIDE)
         return np.asarray(found.reshape(at.shape[:-1]))
@@ -79,8 +79,8 @@ class Terrain:
         """Return displacements (k, 3) that take bodies out of the boxes [m].
 
         A body leaves a box through the face to which the way is shortest. Where ways to other faces
-        are less than three times as long, as at an upper edge, it takes a share of these as well,
-        so that it passes the edge at a distance and does not jump from one way to the other.
+        are less than three times as long, as at an upper edge, it also moves along a part of these,
+        so that it passes the edge at a distance and does not jump from one way to another.
 
         Args:
             poses: Poses of the body (k, 4, 4).

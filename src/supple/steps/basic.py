@@ -150,8 +150,8 @@ class DLS(Readable, BatchStep):
         method: The kernel's linear solver. "auto" computes singular values only if necessary. They
             are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor for
             `SpeedBound`, `Region` and `Curvature` if a bound on the smallest singular value shows
-            that J is not close to losing rank and the rule does not damp. "svd" always computes
-            singular values.
+            that J is not close to losing rank and that the rule does not damp. "svd" always
+            computes singular values.
             "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if this matrix is
             ill conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
             condition number. If the rule needs singular values, every method uses the SVD.

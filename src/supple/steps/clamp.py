@@ -204,7 +204,7 @@ class AngleClamp(Readable, BatchStep):
 
 
 def typical_link(robot: Robot, frame: FrameNames = None) -> float:
-    """Return the median length [m] of the links that carry some frames, by default all tips.
+    """Return the median length [m] of the links that carry the given frames, by default all tips.
 
     Raises:
         InputError: The links have no length.

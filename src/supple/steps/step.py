@@ -106,8 +106,8 @@ class BatchStep:
                 Components without a row in the task are ignored. If one of the tasks is not of a
                 frame, a sequence with one velocity per task, in the form of each task.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
-                effectors. Because there are no targets, a task with `alternate=True` has the
-                ordinary J here, as in a `Servo` without a target.
+                effectors. Without targets, a task with `alternate=True` has the
+                ordinary J, as in a `Servo` without a target.
             target: Targets instead of velocities, for the whole body of a robot with many joints
                 (docs/humanoids.md): that of a single task, or a sequence with one target per task,
                 in the form of each task and each with or without batch axes. An entry may be None.

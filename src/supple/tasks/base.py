@@ -21,7 +21,7 @@ Shape: TypeAlias = tuple[int, ...]
 class Task:
     """Base class of the tasks. Subclasses define the rows, targets and velocities.
 
-    Other files know a kind of task only by its class attributes.
+    Code outside of a subclass tells kinds of tasks apart only by these class attributes.
     """
 
     target_shapes: ClassVar[tuple[Shape, ...]] = ()  # of one target; () if they depend on the robot
@@ -80,7 +80,7 @@ class Task:
         """Return the linearization of the task at a configuration q (n,).
 
         e is the weighted error to the target, the weighted rows of the velocity, or the sum of both
-        (feed-forward plus error); zero if neither is given. It is well defined at singularities.
+        (feed-forward plus error); zero if neither is given. e is well defined at singularities.
         Rows of J whose target is met within an allowed range are zero, and so is their e. For a
         rotation error of exactly half a turn, one of the two directions is chosen.
 

@@ -20,7 +20,7 @@ _COEFFICIENTS = 5  # of a polynomial in the kernel
 
 @dataclass(frozen=True)
 class CouplingTask(PostureTask):
-    """The position of a joint minus a polynomial of the joint that it follows; for held tasks only.
+    """A joint's position minus a polynomial of its leader's position; only a held task of a Servo.
 
     Attributes:
         follower, leader: Names of the joints.

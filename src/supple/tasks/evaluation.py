@@ -40,10 +40,10 @@ def linearize(
     J is (..., m, n) and e (..., m), with the weighted rows of all tasks stacked. e is the error to
     the target, the velocity, or the sum of both; zero if neither is given. The kernel computes J
     and e on SIMD lanes and threads; up to rounding they equal the results of `Task.linearize` for
-    each configuration. A batch of float32 gives float32 results. The result has arrays of NumPy. If
-    q is in GPU memory, all other arrays must be there too, and the arrays of the result are in GPU
-    memory, of the library of q: the call is asynchronous, rows that are not finite give zeros, and
-    steps return q̇ in GPU memory. For all else, its method `numpy` copies the result to the CPU.
+    each configuration. A batch of float32 gives float32 results. If q is in host memory, the result
+    has arrays of NumPy. If q is in GPU memory, all other arrays must be there too, and the result
+    has arrays of q's library in GPU memory: the call is asynchronous, rows that are not finite give
+    zeros, and steps return q̇ in GPU memory. For other uses, `numpy()` copies it to the CPU.
 
     Args:
         robot: The robot that performs the tasks.

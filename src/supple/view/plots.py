@@ -95,7 +95,7 @@ class Plots:
         self._fit(self._errors, 0.0, max(float(errors.max()), _SMALLEST_ERROR))
 
     def _fit(self, chart: Any, below: float, highest: float) -> None:
-        """Change the range of the vertical axis if the curves exceed it or use less than half.
+        """Adapt the range of the vertical axis if the curves exceed it or use less than half of it.
 
         Args:
             chart: The chart.

@@ -16,7 +16,7 @@ _NO_MOTION = 1e-9  # entry of a Jacobian that counts as zero, relative to the la
 _FLAT = 1e-9  # difference of heights that counts as zero [m]
 _TRIED = 600  # number of configurations to choose from
 _BEND = 0.4  # largest angle of a bent joint in a standing posture [rad or m]
-_RAISED = 0.2  # increase of σ_min, relative to its largest value, for which a joint is bent
+_RAISED = 0.2  # increase of σ_min above which a joint is bent, relative to its largest value
 _REGULAR = 1e-3  # σ_min of a regular posture, relative to the largest singular value
 _SHORT = 0.3  # distance between joints below which a link is an offset, relative to the longest
 
@@ -126,7 +126,7 @@ def _standing(robot: sp.Robot) -> Array:
     A straight leg is singular until its knee bends, and a straight arm until its elbow does. Each
     joint is tried separately: it moves toward the middle of its range, by at most _BEND, and stays
     there if this raises the smallest singular value of the position of an end effector. Joints that
-    spread legs or turn a head raise none, and mirrored joints behave alike. Then the end effectors
+    spread legs or turn a head do not raise it; mirrored joints behave alike. Then the end effectors
     that came closer to the base get their neutral orientation again, on the line from the base
     through their neutral position, so that the feet are flat on the ground.
     """

@@ -196,8 +196,8 @@ class Viewer:
     def show_points(self, points: Array, values: Array, size: float) -> None:
         """Show points, colored from vermilion for zero to blue for the largest value.
 
-        At first only those behind the robot are shown, which do not hide it; a folder of the panel
-        selects another part.
+        At first, only the points behind the robot are shown, so that it is not hidden; a folder of
+        the panel selects another part.
 
         Args:
             points: Positions (N, 3) in the world [m].

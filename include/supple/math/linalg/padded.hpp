@@ -98,8 +98,8 @@ struct RowRun {
 };
 SUPPLE_FN constexpr unsigned pack_bit(int pack) { return 1u << (pack & 31); }
 
-// Computes the upper triangle of JᵀJ (n rows), of J with n columns and the rows of `runs` runs. All
-// rows are padded.
+// Computes the upper triangle of JᵀJ (n x n), where J has n columns and its rows form `runs` runs.
+// All rows are padded.
 template <class T>
 SUPPLE_NOINLINE void upper_gram(int runs, const RowRun* run, int n, const T* J, T* A) {
   constexpr int W = pack_width<T>;
@@ -125,7 +125,7 @@ SUPPLE_NOINLINE void upper_gram(int runs, const RowRun* run, int n, const T* J, 
     }
   }
 }
-// The same for J (m x n).
+// The same for J (m x n), whose rows form a single run that uses all packs.
 template <class T>
 SUPPLE_FN void upper_gram(int m, int n, const T* J, T* A) {
   const RowRun all{m, ~0u};
@@ -189,8 +189,9 @@ SUPPLE_INLINE void factor_block(int rows, Unrolled<T>* row, Unrolled<T>* made, T
 // relative to the largest diagonal entry of A, or zero if A is not positive definite to working
 // precision; the factor is then not complete. All rows are padded.
 //
-// Each round takes W rows: first their diagonal block, where a pivot waits for the one before it,
-// then their other packs, which are multiplied by the inverse of that block.
+// Each round takes W rows of U: first their diagonal block, whose pivots can only be computed one
+// after the other, then their other packs, which are multiplied by the inverse of the transposed
+// block.
 template <class T>
 SUPPLE_NOINLINE T upper_factor(int n, T* A, T* lower = nullptr, T* inverse = nullptr) {
   constexpr int W = pack_width<T>;

@@ -110,7 +110,8 @@ SUPPLE_NOINLINE void add_product(int m, int k, int n, const T* A, const T* B, T 
   }
 }
 
-// Copies a row of n entries; the packs at its end overlap. `from` and `to` do not.
+// Copies a row of n entries. The last two packs may overlap each other; `from` and `to` must not
+// overlap.
 template <class T>
 SUPPLE_INLINE void copy_row(int n, const T* SUPPLE_RESTRICT from, T* SUPPLE_RESTRICT to) {
   constexpr int W = pack_width<T>;

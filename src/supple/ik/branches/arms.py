@@ -57,7 +57,7 @@ class AnyArm:
     def solve(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:
-        """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n)."""
+        """Return the solutions of targets (B, 12), wrapped by 2π toward seeds (n,) or (B, n)."""
         return self.kernel.solve(targets, seeds, spec)
 
 
@@ -88,7 +88,7 @@ class ClosedFormArm:
     def solve(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:
-        """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n)."""
+        """Return the solutions of targets (B, 12), wrapped by 2π toward seeds (n,) or (B, n)."""
         found = self.kernel.solve(targets, seeds, spec)
         again = ~found[5] & np.isfinite(targets).all(axis=1)
         if self.misaligned is None or not again.any():
@@ -145,7 +145,7 @@ class RedundantArm:
     def solve(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:
-        """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n)."""
+        """Return the solutions of targets (B, 12), wrapped by 2π toward seeds (n,) or (B, n)."""
         near = _middle(problem.layout.robot) if seeds is None else seeds
         return self.kernel.solve(targets, near, spec)
 
@@ -189,9 +189,9 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
 def _dexterity(robot: Robot, frame: str) -> float:
     """Return the ratio of the smallest and the largest singular value of the Jacobian of a frame.
 
-    It is the largest ratio of some random configurations. If it is zero, as for an arm in a plane,
-    every target has a continuum of solutions or none. If it is as small as the misalignment of
-    axes, the same holds for the aligned arm, and the closed form is useless.
+    It is the largest such ratio at some random configurations. If it is zero, as for an arm in a
+    plane, every target has a continuum of solutions or none. If it is as small as the misalignment
+    of axes, the same holds for the aligned arm, and the closed form is useless.
     """
     J = robot.jacobian(robot.random(_RANK_TRIALS, seed=0), frame)
     J[:, :3] /= max(robot._structure(frame).length, 1e-300)

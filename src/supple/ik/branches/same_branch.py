@@ -18,7 +18,9 @@ from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks
 _STEP = 0.02  # largest joint displacement between two samples of a motion [rad or m]
 _MOST_SAMPLES = 2048  # maximum number of samples of one motion
 _AT_ONCE = 1 << 14  # number of samples whose J is computed at a time
-_PARTS, _LEVELS = 16, 4  # parts of a step where the sign of J seems to change; number of divisions
+# Number of parts into which a step is divided where the sign of J seems to change, and how often
+# such parts are divided again.
+_PARTS, _LEVELS = 16, 4
 _SINGULAR = 1e-9  # singular value below which J has lost rank, relative to the largest
 
 

@@ -270,7 +270,7 @@ __device__ bool is_free(const Request& world, const BranchRequest& request, cons
 
 }  // namespace
 
-// Decides problems whose solutions found so far collide: writes the first solution that does not.
+// Decides problems whose solutions found so far collide: writes the first solution that is free.
 // If there is none, the problem is blocked; it is left to `explore` if there may be more solutions.
 extern "C" __global__ void __launch_bounds__(threads) choose(Request world, BranchRequest request) {
   if constexpr (checks) {

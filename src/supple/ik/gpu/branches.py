@@ -94,7 +94,7 @@ class GpuBranches:
             self.kernels = self.device.load(compile_source(texts[0], architecture), names[:2])
 
     def solve(self, targets: Array, seeds: Array | None, spec: _core.BranchSpec) -> Found:
-        """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n).
+        """Return the solutions of targets (B, 12), wrapped by 2π toward seeds (n,) or (B, n).
 
         Targets with a continuum of solutions are marked as not complete.
         """

@@ -120,7 +120,7 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
 }
 
 // Rejects the solutions of the warp's threads that collide; unless `several`, only those before the
-// first that does not. Returns whether the solution of this thread is rejected. `rejected` counts
+// first that is free. Returns whether the solution of this thread is rejected. `rejected` counts
 // the rejected ones, the first of which is written, unless another solution was written before.
 __device__ __noinline__ bool reject_colliding(const Request& request, int problem,
                                               Polished& polished, int iterations, int starts,
@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(64)
       near_own || (several && Posture::has_posture && request.max_solutions == 1);
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
-  // Some problems take much longer than others, so that warps take the next one when they are done.
+  // Some problems take much longer than others, so each warp takes the next one when it is done.
   const auto next_turn = [&](int turn) {
     if (!left) return turn + stride;
     int taken = 0;

@@ -49,7 +49,7 @@ class JudgedCall(DeviceCall):
         device.order(on, stream)
         recorded = self.by_floats if view.dtype == np.float32 else self.recorded
         made = self._queued(recorded, stream, [found.pointer, view.pointer], out)
-        device.order(stream, on)  # `on` may use the memory of the costs again
+        device.order(stream, on)  # work on `on` may reuse the memory of the costs
         del costs
         return made
 

@@ -39,7 +39,7 @@ KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
     ("postprocess.cu",): ("postprocess",),
 }
-_WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the first with a world
+_WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the first group in a world
 
 _LISTED = 4  # number of seeds from the table for each target, as `listed` in search.cu
 # Number of targets up to which a warp per target is faster than a thread per target, and the same
@@ -47,7 +47,7 @@ _LISTED = 4  # number of seeds from the table for each target, as `listed` in se
 FEW = 4_000
 FEW_LARGE = 11_000
 # Number of seeds that one thread tries for each target: in batches of up to `_SMALL` and up to
-# `_MEDIUM` targets, in larger ones, and of tasks with more than six rows. Targets that remain
+# `_MEDIUM` targets, in larger ones, and for tasks with more than six rows. Targets that remain
 # unsolved get a warp each; in smaller batches, warps have little else to do.
 _SMALL_TRIES = 1
 _MEDIUM_TRIES = 4
@@ -238,7 +238,7 @@ class GpuSolver:
             check: The check of `options`, for the results.
             listed: Whether the results have an axis with the solutions of each target.
             prefer: Function by which several solutions are chosen, if it is the caller's.
-            library: Name of the library of the arrays that it is called with.
+            library: Name of the library of the arrays that `prefer` is called with.
         """
         if prefer is not None:
             every = replace(options, kept=0)
@@ -302,7 +302,7 @@ class GpuSolver:
         return self._reader
 
     def _reads(self, options: SearchOptions) -> int:
-        """Return the number of targets up to which the search converts them, without a launch."""
+        """Return the number of targets up to which the search itself converts them."""
         return _MAX_TARGETS if options.max_solutions == 1 else self._few()
 
     def _few(self) -> int:

@@ -31,7 +31,7 @@ constexpr int largest_block = 64;          // number of threads in blocks that c
 
 }  // namespace
 
-// The arguments of a call. (The same layout as `Request` in position.py.)
+// The arguments of a call. (The same layout as `Request` in request.py.)
 struct Request {
   const double* target;  // (count, numbers)
   const double* q0;      // (count, nq), or (nq,), or null
@@ -48,7 +48,7 @@ struct Request {
   SearchReal* rough;        // (count, nq): configurations found by `search`
   int* left;                // (count,): problems that `search` has not solved
   int* counter;  // (4,): number of problems that `search` has taken; lengths of the lists
-                 // `left` and `blocked`; number of those of `left` that `explore` has taken
+                 // `left` and `blocked`; number of problems that `explore` has taken of `left`
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
@@ -61,7 +61,7 @@ struct Request {
   int* solutions;          // (count,): number of solutions; null if max_solutions is 1
   // The members below are used if `checks`.
   const void* world;    // a `SharedModel`
-  const int* joint;     // (world_coordinates,): the index in q, -1 if it stays; null for all of q
+  const int* joint;     // (world_coordinates,): indices in q, -1 where joints stay; null if none do
   const double* still;  // (count, world_coordinates): where joints stay
   int* blocked;         // (count,): problems whose solutions collide; null if `left` has them
   double* before;       // (count, nq + 2): q and errors before `postprocess`
@@ -101,7 +101,7 @@ extern __device__ void settle(const Request& request, int problem, const double*
 extern __device__ bool collides(const Request& request, int problem, const double* q);
 // The same for the configurations of a warp's threads, which all call it and share the pairs of one
 // configuration after the other; `there` tells whether a thread has one. Returns a bit for each
-// that collides; unless `all`, only for those before the first that does not.
+// configuration that collides; unless `all`, only for those before the first that is free.
 extern __device__ unsigned colliding(const Request& request, int problem, const double* q,
                                      bool there, bool all);
 
@@ -292,7 +292,7 @@ struct PolishInThread {
   __device__ void descend(IterateState<double>& at) const {
     if constexpr (late && !remembers) {
       if (sizeof(SearchReal) < sizeof(double) && !steps++) return take_rough_step(at);
-      double q[nq], target[numbers], e[rows];  // copies leave registers, not `at`
+      double q[nq], target[numbers], e[rows];  // copies, so that `at` stays in registers
       for (int j = 0; j < nq; ++j) q[j] = at.q[j];
       for (int i = 0; i < numbers; ++i) target[i] = at.target[i];
       for (int i = 0; i < rows; ++i) e[i] = at.e[i];

@@ -1,5 +1,5 @@
 // Selects among several solutions of each problem, with one warp for each problem. Independent of
-// the robot. (`SolutionArrays` has the same layout in subproblems.py.)
+// the robot. (`SolutionArrays` has the same layout as `SolutionPointers` in request.py.)
 #include "supple/ik/policy.hpp"
 
 namespace supple {

@@ -12,7 +12,7 @@ from supple.gpu.source import source
 from supple.ik.gpu.request import Request, SolutionPointers
 from supple.ik.problem import CompiledProblem
 
-# The value of `Cost` in costs.cu for each preference: `preference.costs` is the same on the CPU.
+# The value of `Cost` in costs.cu for each preference; on the CPU, `preference.costs` computes them.
 COSTS = {"fast": 0, "limits": 0, "comfortable": 1, "nearest": 2, "manipulability": 3}
 KERNELS = ("rank", "drop", "fill")  # CUDA kernels of rank.cu
 # Distance in every joint within which solutions are the same [rad or m], as `distinct` in
@@ -84,7 +84,7 @@ def drop_equal(
     count: int,
     work: Work,
 ) -> None:
-    """Remove solutions that equal an earlier one up to turns, whose address is `turn` (n,)."""
+    """Remove solutions equal to an earlier one up to multiples of the angles (n,) at `turn`."""
     given = (ctypes.c_void_p(turn), ctypes.c_double(_DISTINCT), ctypes.c_int(n))
     _start("drop", device, architecture, count, work, found, *given)
 

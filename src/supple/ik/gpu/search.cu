@@ -86,8 +86,8 @@ __device__ __forceinline__ void find_nearest_seeds(const Request& request, int f
 
 }  // namespace
 
-// Each warp has 64 targets, or 16 if there are few or if they are large. If `view` has data, the
-// targets are read from it first (`read_target`).
+// Each warp has 64 targets, or 16 if there are few or if they have many values. If `view` has data,
+// the targets are read from it first (`read_target`).
 extern "C" __global__ void __launch_bounds__(128)
     nearest_seeds(Request request, int tiles, View view, Kind kind) {
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 16 * tiles;

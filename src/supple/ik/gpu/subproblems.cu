@@ -1,6 +1,6 @@
 // Splits the targets of a search that is decoupled into subproblems (subproblems.py), and merges
 // the solutions of the subproblems. Independent of the robot. (`SolutionArrays` has the same layout
-// in subproblems.py.)
+// as `SolutionPointers` in request.py.)
 #include "supple/ik/policy.hpp"
 
 namespace supple {

@@ -62,7 +62,7 @@ class GpuSubproblems(GpuSolver):
 
     @cached_property
     def _moving(self) -> tuple[Subproblem | None, GpuSolver, Memory | None]:
-        """The joints that move a task, if some do not, and their solver, for several solutions.
+        """The joints that move a task, if others do not, and their solver, for several solutions.
 
         (Subproblems are not solved separately here, because the several solutions of each would
         have to be combined.) The last item has the indices of the joints, in GPU memory.

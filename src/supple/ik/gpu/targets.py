@@ -145,7 +145,7 @@ class Reader:
         self._read(view, PLAIN, to, width or n, math.prod(own), work)
 
     def coordinates(self, q: int, count: int, work: Work) -> int:
-        """Return the address for solutions in the kernel's layout, which become q (count, nq)."""
+        """Return where to write solutions that `configurations` then converts to q (count, nq)."""
         robot = self.problem.layout.robot
         return q if robot.nq == robot.nv else work.scratch(8 * robot.nv * count).pointer
 

@@ -7,8 +7,9 @@
 namespace supple {
 namespace {
 
-// Iterations of Newton's method from a near miss: it converges quickly, or the target waits for
-// another start. A batch takes as long as its slowest target (docs/constants.md).
+// Largest number of iterations of Newton's method from a near miss. If it does not converge within
+// them, the target needs another start. It is small, because a batch takes as long as its slowest
+// target (docs/constants.md).
 constexpr int few_newton_iterations = 8;
 
 // The smallest value over the threads of a warp.

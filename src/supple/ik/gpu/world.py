@@ -42,7 +42,7 @@ class GpuCheck:
 
     Attributes:
         world: The model in GPU memory.
-        clearance: Least distance of all pairs [m], increased by the rounding error, so that a
+        clearance: Least distance that each pair must keep [m], plus the rounding error, so that a
             solution that is free on the GPU is also free on the CPU.
         max_rejected: Number of colliding solutions after which a search ends.
         joint: Address of the index of each coordinate in the solutions, -1 for joints that stay; 0
