@@ -60,16 +60,16 @@ struct BranchSearch {
 };
 
 constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-constexpr std::size_t header = rounded(sizeof(BranchSearch));
+constexpr std::size_t search_size = rounded(sizeof(BranchSearch));
 
 std::size_t memory(const IkProblem<double>& ik, const Arm& arm) {
-  return header + rounded(std::size_t(arm.numberings) * sizeof(GeneralArm)) +
+  return search_size + rounded(std::size_t(arm.numberings) * sizeof(GeneralArm)) +
          BranchSearch(ik, arm).polisher.allocate(nullptr);
 }
 
 void prepare(const IkProblem<double>& ik, const Arm& arm, void* memory) {
   auto* const search = new (memory) BranchSearch(ik, arm);
-  unsigned char* next = static_cast<unsigned char*>(memory) + header;
+  unsigned char* next = static_cast<unsigned char*>(memory) + search_size;
   search->general = reinterpret_cast<GeneralArm*>(next);
   for (int i = 0; i < arm.numberings; ++i)
     new (search->general + i) GeneralArm(general_arm(arm, i));
