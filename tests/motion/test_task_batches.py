@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from floating import floating_arm
 from some_tasks import Some, some_tasks
 from supple import PoseTask, PositionTask, PostureTask
 from supple.errors import InputError
@@ -183,3 +184,20 @@ def test_nonfinite_or_misshaped_input_of_linearize_is_named() -> None:
         supple.linearize(robot, [PositionTask()], q[0], np.ones(3)).e,
         supple.linearize(robot, [PositionTask()], q[0], [np.ones(3)]).e,
     )
+
+
+def test_velocities_and_rates_of_robots_with_quaternions_are_derivatives() -> None:
+    robot, h, rng = floating_arm(), 1e-5, np.random.default_rng(6)
+    q, qd = robot.random(4, seed=5), rng.normal(size=(4, robot.nv))
+    task = PoseTask("link7", base="link1")
+    lin = supple.linearize(robot, task, q, qd=qd)
+    ahead, behind = (
+        supple.linearize(robot, task, robot.integrate(q, sign * h * qd)) for sign in (1, -1)
+    )
+    rate = np.einsum("kij,kj->ki", (ahead.J - behind.J) / (2 * h), qd)
+    np.testing.assert_allclose(lin.velocity, np.einsum("kij,kj->ki", lin.J, qd), atol=1e-12)
+    np.testing.assert_allclose(lin.bias_acceleration, rate, atol=1e-6)
+    one = supple.linearize(robot, task, q, qd=qd[0])
+    np.testing.assert_array_equal(one.bias_acceleration[0], lin.bias_acceleration[0])  # type: ignore[index]
+    with pytest.raises(InputError, match=r"qd must have the shape \(4, 16\)"):
+        supple.linearize(robot, task, q, qd=qd[:3])

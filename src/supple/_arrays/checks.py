@@ -64,11 +64,12 @@ def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
     Raises:
         InputError: The leading axes of `qd` cannot be broadcast to those of `q`.
     """
+    shape = (*q.shape[:-1], qd.shape[-1])  # with ball joints, q has more numbers
     try:
-        wide = np.broadcast_to(qd, q.shape)
+        wide = np.broadcast_to(qd, shape)
     except (ValueError, RuntimeError):
         raise InputError(
-            f"qd must have the shape of q, {q.shape}, or broadcast to it; given: {qd.shape}"
+            f"qd must have the shape {shape}, or broadcast to it; given: {qd.shape}"
         ) from None
     with np.errstate(over="ignore"):  # infinite entries are reported later, by index
         return np.array(wide, dtype=q.dtype, order="C")
