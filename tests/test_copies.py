@@ -131,7 +131,13 @@ EXAMPLES: tuple[object, ...] = (
 )
 
 # Classes without instances of their own; `Servo` is tested in tests/control/test_servo_copies.py.
-ABSTRACT = {criteria.Criterion, damping.DampingRule, steps.Step, steps.StepWithMemory}
+ABSTRACT = {
+    criteria.Criterion,
+    damping.DampingRule,
+    redundancy.Constraint,
+    steps.Step,
+    steps.StepWithMemory,
+}
 MODULES = (sp, collision, criteria, damping, errors, redundancy, steps)
 ELSEWHERE = {sp.Servo}
 

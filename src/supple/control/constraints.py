@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.readable import readable
+from supple.redundancy.constraint import Constraint
 
 # Values of `RowState` in limits/row_search.hpp.
 _HELD, _GIVEN_UP = 2, 3
-
-
-class Constraint(Protocol):
-    """Rows of linear inequalities for the joint speeds, G q̇ >= h."""
-
-    def rows(self, robot: Robot, q: Array, /) -> tuple[ArrayLike, ArrayLike]:
-        """Return G (k, n) and h (k,) at the configuration q (n,), in SI units."""
-        ...
 
 
 def check_constraints(constraints: object) -> tuple[Constraint, ...]:

@@ -24,7 +24,7 @@ from supple.control.arguments import (
     step_length,
     task_gains,
 )
-from supple.control.constraints import Constraint, check_constraints, rows_of
+from supple.control.constraints import check_constraints, rows_of
 from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.control.diagnostics import Report
 from supple.control.explanation import explain_last_step
@@ -40,6 +40,7 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array
 from supple.motion.readable import readable
+from supple.redundancy.constraint import Constraint
 from supple.steps.basic import DLS, Pseudoinverse
 from supple.steps.yielding import Yielding
 from supple.tasks import Task, TaskLike

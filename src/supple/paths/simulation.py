@@ -13,7 +13,7 @@ from supple.collision.certificate import polygon_certificate
 from supple.collision.model import check_clearance, check_world, model_of
 from supple.collision.world import World
 from supple.control.arguments import check_robot_first, limits_for
-from supple.control.constraints import Constraint, check_constraints
+from supple.control.constraints import check_constraints
 from supple.control.controller import AnyStep
 from supple.control.missed import TaskShares
 from supple.control.servo import Servo
@@ -32,6 +32,7 @@ from supple.paths.joint_path import to_trajectory
 from supple.paths.path_mode import PathMotion, path_motion
 from supple.paths.references import Commands, Reference, sample
 from supple.paths.timing import Bounds
+from supple.redundancy.constraint import Constraint
 from supple.steps.estimate import Estimates
 from supple.tasks import TaskLike
 from supple.tasks.layout import CompiledTasks, compile_selected

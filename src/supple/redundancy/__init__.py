@@ -9,13 +9,15 @@
 | `Priority` | none: tasks of lower priority do not disturb those of higher | with `transition` |
 
 `CenterOfMassTask` is a task for the balance of humanoids, `SupportPolygon` a constraint of a
-`Servo` that keeps the center of mass above the feet. `OpenTask` is a user-defined task
+`Servo` that keeps the center of mass above the feet. `Constraint` is the interface of a
+constraint, for type annotations. `OpenTask` is a user-defined task
 x = f(q), which can be used like any other task. `extended_task` returns an open task
 that keeps a criterion at its optimum (the extended Jacobian method).
 `self_motion` traces the configurations that keep the pose of a frame.
 """
 
 from supple.redundancy.balance import SupportPolygon
+from supple.redundancy.constraint import Constraint
 from supple.redundancy.extended import extended_task
 from supple.redundancy.leakage import null_space_leakage
 from supple.redundancy.priority import Augmented, Priority
@@ -32,6 +34,7 @@ from supple.tasks.open_task import OpenTask
 __all__ = [
     "Augmented",
     "CenterOfMassTask",
+    "Constraint",
     "GradientProjection",
     "NullSpace",
     "OpenTask",
