@@ -137,16 +137,3 @@ def test_blocks_have_the_threads_for_which_kernels_are_compiled() -> None:
         text = "".join(file.read_text() for file in (SOURCES / "ik/gpu").glob("*.cu"))
         text = " ".join(text.split())
         assert f"__launch_bounds__({count}) {name}(" in text
-
-
-def test_kinds_of_targets_have_the_values_of_the_kernel() -> None:
-    text = (SOURCES / "ik/gpu/view.hpp").read_text()
-    (names,) = re.findall(r"enum class Kind : int \{ (.*) \};", text)
-    kinds = {name: i for i, name in enumerate(names.split(", "))}
-    assert kinds["plain"] == targets.PLAIN
-    assert {task.__name__: kind for task, kind in targets.KINDS.items()} == {
-        "PoseTask": kinds["pose"],
-        "PositionTask": kinds["position"],
-        "AxisTask": kinds["direction"],
-        "OrientationTask": kinds["orientation"],
-    }

@@ -117,3 +117,32 @@ def test_wrong_targets_in_gpu_memory_are_refused_by_name() -> None:
         STEP.velocities(robot, there(q), target=[targets[0], *there(targets[1:])], **options)
     with pytest.raises(InputError, match="threads is for device='cpu' only"):
         STEP.velocities(robot, there(q), target=there(targets), threads=1, **options)
+
+
+class Millimeters(sp.PoseTask):
+    """A pose whose targets and velocities are in millimeters."""
+
+    def targets(self, robot: sp.Robot, given: Any) -> Array:
+        given = np.array(given, float)
+        given[..., :3, 3] /= 1000
+        return super().targets(robot, given)
+
+    def velocities(self, robot: sp.Robot, given: Any) -> Array:
+        return super().velocities(robot, np.array(given, float) * ([1e-3] * 3 + [1.0] * 3))
+
+
+def test_targets_that_a_class_converts_must_be_in_host_memory() -> None:
+    robot = sp.load("panda")
+    q = robot.random(3, seed=1)
+    T, twist = robot.fk(q), np.zeros((3, 6))
+    refused = pytest.raises(InputError, match="target of Millimeters must be in host memory")
+    with refused:
+        STEP.velocities(robot, there(q), target=there(T), tasks=Millimeters())
+    with refused:
+        sp.linearize(robot, Millimeters(), there(q), there(T))
+    with refused:
+        sp.Solver(robot, Millimeters()).batch(there(T))
+    with pytest.raises(InputError, match="velocity of Millimeters must be in host memory"):
+        sp.linearize(robot, Millimeters(), there(q), velocity=there(twist))
+    with pytest.raises(InputError, match="whose velocities need no conversion in Python"):
+        STEP.velocities(robot, there(q), there(twist), tasks=Millimeters())

@@ -214,7 +214,7 @@ def test_velocity_is_fed_forward_and_added_to_the_error() -> None:
             assert not some.task.linearize(robot, q).e.any()
             assert np.array_equal(both.J, moving.J)
             # The velocity of the frame equals J times the joint speeds.
-            if not isinstance(some.task, PostureTask):
+            if some.task.on(robot).traits.is_twist:
                 twist = PoseTask(
                     some.task.frame, base=some.task.base, axes=getattr(some.task, "axes", None)
                 )

@@ -1,4 +1,7 @@
-"""The recipe for a task in CONTRIBUTING.md, followed in a copy of the tree."""
+"""The recipe for a task in CONTRIBUTING.md, followed in a copy of the tree.
+
+`test_new_goals.py` compiles the headers of the copy, and `make test-recipes` all of it.
+"""
 
 from __future__ import annotations
 
@@ -8,80 +11,19 @@ from pathlib import Path
 import pytest
 
 from supple import _core
-from task_places import (
-    EXAMPLES,
-    FILES,
-    FORMULAS,
-    FUNCTIONS,
-    PUBLIC,
-    PYTHON,
-    TRAITS,
-    forgotten,
-    strangers,
-)
+from task_places import FILES, PYTHON, distinctions, forgotten, strangers
+from task_recipe import NEW, ROOT, add_to, additions
 
-ROOT = Path(__file__).parents[2]
-CLASS = '''
-@dataclass(frozen=True, eq=False)
-class HeightRows(TaskRows):
-    """The height of a frame."""
-
-    goal: ClassVar[Goal] = Goal.HEIGHT
+PLACES = [(goal, name) for goal in NEW for name, added in additions(goal).items() if added.missing]
 
 
-@dataclass(frozen=True)
-class HeightTask(Task):
-    """A task for the height of a frame."""
-'''
-# The additions of the recipe: file, text before which to insert, inserted text, and the message
-# that is reported without the addition.
-PLACES = {
-    "public": (
-        PUBLIC,
-        '    "OrientationTask",\n',
-        '    "HeightTask",\n',
-        "__all__ lacks HeightTask",
-    ),
-    "example": (EXAMPLES, "    v = rng", "    HeightTask(),\n", "some_tasks lacks HeightTask"),
-    "goal": (TRAITS, "  posture,  // ", "  height,   // one number\n", "Goal lacks height"),
-    "traits": (
-        TRAITS,
-        "    case Goal::posture:\n",
-        '    case Goal::height:\n      return {"height", 1, 1, true, false, false, false};\n',
-        "traits_of lacks height",
-    ),
-} | {
-    function: (
-        FORMULAS,
-        f"task_{function}(const Chain",
-        "",  # see `followed`
-        f"task_{function} lacks height",
-    )
-    for function in FUNCTIONS
-}
-
-
-def followed(folder: Path, left_out: str | None = None) -> list[str]:
+def followed(folder: Path, goal: str, left_out: str | None = None) -> list[str]:
     """Add a task to a copy of the sources, without one addition; return what is reported."""
     shutil.copytree(ROOT / PYTHON, folder / PYTHON)
-    (folder / PYTHON / "height.py").write_text(CLASS, encoding="utf-8")
     for file in FILES:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, folder / file)
-    for name, (file, before, added, _) in PLACES.items():
-        if name == left_out:
-            continue
-        text = (folder / file).read_text(encoding="utf-8")
-        assert before in text, f"{file} has changed: adapt PLACES"
-        if name in FUNCTIONS:  # a branch at the beginning of the function
-            head, _, rest = text.partition(before)
-            signature, _, body = rest.partition(") {\n")
-            text = (
-                f"{head}{before}{signature}) {{\n  if (task.goal == Goal::height) return;\n{body}"
-            )
-        else:
-            text = text.replace(before, added + before, 1)
-        (folder / file).write_text(text, encoding="utf-8")
+    add_to(folder, goal, left_out)
     return forgotten(folder)
 
 
@@ -93,16 +35,49 @@ def test_code_that_depends_on_the_kind_of_goal_is_only_in_files_that_the_recipe_
     assert list(strangers(ROOT)) == []
 
 
-def test_following_the_recipe_in_contributing_is_sufficient(tmp_path: Path) -> None:
-    assert followed(tmp_path) == []
+@pytest.mark.parametrize(
+    "code",
+    [
+        "isinstance(task, PoseTask)",
+        "isinstance(rows, (AxisRows, sp.tasks.OpenRows))",
+        "type(task) is PoseTask",
+        "KINDS = {PoseTask: 0, AxisTask: 1}",
+        "plain = [PoseTask, AxisTask]",
+        "type(task).__name__ == 'PoseTask'",
+        "KINDS[type(task).__name__]",
+        "next(one for one in type(task).__mro__ if one in KINDS)",
+        "kind = PoseTask",
+        "rows.goal == Goal.POINTS",
+        "match task:\n    case PoseTask():\n        pass",
+    ],
+)
+def test_code_that_tells_tasks_apart_is_found(code: str) -> None:
+    assert list(distinctions(code, {"PoseTask", "AxisTask", "AxisRows", "OpenRows"}))
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_a_step_left_out_of_the_recipe_is_reported_with_its_file(tmp_path: Path, name: str) -> None:
-    file, _, _, says = PLACES[name]
-    (report,) = followed(tmp_path, left_out=name)
-    assert report.startswith(file)
-    assert says in report
+def test_code_may_create_tasks_and_name_them_in_annotations() -> None:
+    code = (
+        "from supple.tasks import PoseTask\n"
+        "def f(task: PoseTask | None, *, others: list[AxisTask]) -> AxisRows:\n"
+        "    made: PoseTask = PoseTask(type(task).__name__)\n"
+        "    return sp.AxisTask('PoseTask').on(made)\n"
+    )
+    assert not list(distinctions(code, {"PoseTask", "AxisTask", "AxisRows"}))
+
+
+@pytest.mark.parametrize("goal", NEW)
+def test_following_the_recipe_in_contributing_is_sufficient(goal: str, tmp_path: Path) -> None:
+    assert followed(tmp_path, goal) == []
+
+
+@pytest.mark.parametrize(("goal", "name"), PLACES)
+def test_a_step_left_out_of_the_recipe_is_reported_with_its_file(
+    tmp_path: Path, goal: str, name: str
+) -> None:
+    place = additions(goal)[name]
+    (report,) = followed(tmp_path, goal, left_out=name)
+    assert report.startswith(place.file)
+    assert place.missing in report
 
 
 def test_the_recipe_in_contributing_names_every_file() -> None:
@@ -115,3 +90,7 @@ def test_the_recipe_in_contributing_names_every_file() -> None:
 def test_python_reads_the_traits_of_the_kernel() -> None:
     sizes = {goal.name: _core.traits_of(goal).target_size for goal in _core.Goal}
     assert sizes == {"FRAME": 12, "AXIS": 3, "POSTURE": 0, "POINTS": 3}
+    forms = {goal.name: _core.traits_of(goal).target.name for goal in _core.Goal}
+    assert forms == {
+        "FRAME": "POSE", "AXIS": "DIRECTION", "POSTURE": "NUMBERS", "POINTS": "POSITION"
+    }  # fmt: skip

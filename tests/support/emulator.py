@@ -48,10 +48,10 @@ _OPTIONS = (
     "-DSUPPLE_INLINE=inline",
 )
 _TYPES = {  # types of the CUDA kernels' arguments
-    "nearest_seeds": ("Request", "int", "View", "Kind"),
+    "nearest_seeds": ("Request", "int", "View", "TargetKind"),
     "search": ("Request",),
     "finish": ("Request",),
-    "explore": ("Request", "int", "View", "Kind"),
+    "explore": ("Request", "int", "View", "TargetKind"),
     "postprocess": ("Request",),
     "reject": ("Request",),
     "restore": ("Request",),
@@ -60,7 +60,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
     **dict.fromkeys((*gpu_frames.KERNELS, *gradients.KERNELS), ("Request",)),
     "find": ("BranchRequest",),
     "verify": ("BranchRequest",),
-    "read": ("View", "Kind", "double*", "int", "int"),
+    "read": ("View", "TargetKind", "double*", "int", "int"),
     **dict.fromkeys(
         ("to_coordinates", "to_configurations"), ("double*", "int*", "int", "int", "double*", "int")
     ),

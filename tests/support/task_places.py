@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 PYTHON = "src/supple/tasks"  # one file per kind of task
 PUBLIC = "src/supple/tasks/__init__.py"
+TOP = "src/supple/__init__.py"
+PLACE = "src/supple/redundancy/__init__.py"  # of public tasks that are not at top level
 TRAITS = "include/supple/task/spec.hpp"
 FORMULAS = "include/supple/task/task.hpp"
 EXAMPLES = "tests/support/some_tasks.py"
-FILES = (PUBLIC, TRAITS, FORMULAS, EXAMPLES)
+COPIES = "tests/test_copies.py"
+FILES = (PUBLIC, TOP, PLACE, TRAITS, FORMULAS, EXAMPLES, COPIES)
 TASK = re.compile(r"^class ([A-Z]\w*Task)\(", re.MULTILINE)
+ROWS = re.compile(r"^class ([A-Z]\w*Rows)\(", re.MULTILINE)
 GOAL = re.compile(r"^    goal: ClassVar\[Goal\] = Goal\.(\w+)", re.MULTILINE)
 FUNCTIONS = ("jacobian", "offset", "reached", "bias_acceleration", "command")
-# Code that tests the kind of a task. It may test for poses, which alone have closed forms and
-# conversions of their own, and for open tasks, which are evaluated in Python; all other code reads
-# class attributes of `Task`.
-DISTINGUISHED = re.compile(r"isinstance\([^()]*\)|\bis \w+Task\b")
 # An OpenTask is public in `supple.redundancy`, and a CouplingTask is internal to robots with
 # couplings; both have tests of their own.
 ELSEWHERE = {"OpenTask", "CouplingTask"}
@@ -38,10 +39,13 @@ def forgotten(root: Path) -> list[str]:
 
     for name in {task for source in sources for task in TASK.findall(source)} - ELSEWHERE:
         expect(PUBLIC, rf"^__all__ = \[[^]]*\"{name}\",", "__all__", name)
+        if not any(f'"{name}",' in text[file] for file in (TOP, PLACE)):
+            found.append(f"{PLACE}: {name} is not public")
         expect(EXAMPLES, rf"\b{name}\(|\b{name}[,}}]", "some_tasks", name)
+        expect(COPIES, rf"\b{name}\(", "EXAMPLES", name)
     for goal in {goal.lower() for source in sources for goal in GOAL.findall(source)}:
         expect(TRAITS, rf"^enum class Goal[^}}]*\b{goal},", "the enum Goal", goal)
-        expect(TRAITS, rf"case Goal::{goal}:\n +return {{\"{goal}\",", "traits_of", goal)
+        expect(TRAITS, rf"case Goal::{goal}:\n +return {{\.name = \"{goal}\",", "traits_of", goal)
         for function in () if goal == DEFAULT else FUNCTIONS:
             twist = goal in TURNED and function in ("jacobian", "bias_acceleration")
             if not twist and f"Goal::{goal}" not in body_of(text[FORMULAS], f"task_{function}"):
@@ -55,21 +59,45 @@ def body_of(text: str, function: str) -> str:
 
 
 def strangers(root: Path) -> Iterator[str]:
-    """Yield the files besides those of the recipe that ask which kind or goal a task has."""
-    for folder in ("include", "src/core"):
-        for path in (root / folder).rglob("*.[ch]pp"):
+    """Yield the places besides those of the recipe that ask which kind or goal a task has."""
+    for folder in ("include", "src"):
+        for path in (root / folder).rglob("*.[hc][pu]*"):
             place = path.relative_to(root).as_posix()
-            if place not in FILES and re.search(r"\bGoal::", path.read_text("utf-8")):
+            if place not in FILES and re.search(r"\bGoal::|\bgoal ==", path.read_text("utf-8")):
                 yield place
-    for path in (root / "src/supple").rglob("*.py"):
-        place = path.relative_to(root).as_posix()
-        if place.startswith(PYTHON):
-            continue
-        text = path.read_text("utf-8")
-        if re.search(r"\bGoal\.[A-Z]", text) or any(map(_is_special, DISTINGUISHED.findall(text))):
-            yield place
+    sources = [path.read_text("utf-8") for path in sorted((root / PYTHON).glob("*.py"))]
+    kinds = {name for source in sources for kind in (TASK, ROWS) for name in kind.findall(source)}
+    mentioned = re.compile(rf"\b({'|'.join(kinds)}|__mro__|Goal)\b")
+    for path in sorted((root / "src/supple").rglob("*.py")):
+        place, text = path.relative_to(root).as_posix(), path.read_text("utf-8")
+        if not place.startswith(PYTHON) and mentioned.search(text):
+            for line in distinctions(text, kinds):
+                yield f"{place}:{line}"
 
 
-def _is_special(kinds: str) -> bool:
-    """Return whether a test of the kind of a task names others than poses and open tasks."""
-    return bool(set(re.findall(r"\w+Task\b", kinds)) - {"Task", "PoseTask", "OpenTask"})
+def distinctions(text: str, kinds: set[str]) -> Iterator[int]:
+    """Yield the lines of Python code that tell classes of tasks or goals apart.
+
+    Code may call a class, import it and name it in annotations. Any other use of its name, such as
+    in `isinstance`, in a comparison or in a table, tells it from others. So do its name as a text
+    in a comparison, the order of its base classes, and the members of `Goal`.
+    """
+    tree = ast.parse(text)
+    allowed: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            allowed.add(node.func)
+        for field in ("annotation", "returns"):
+            if isinstance(annotation := getattr(node, field, None), ast.AST):
+                allowed.update(ast.walk(annotation))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and node not in allowed:
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            owner = getattr(node, "value", None)
+            if name in kinds or name == "__mro__" or getattr(owner, "id", "") == "Goal":
+                yield node.lineno
+        if isinstance(node, ast.Compare | ast.MatchValue | ast.Subscript):
+            for one in ast.walk(node):
+                named = isinstance(one, ast.Attribute) and one.attr == "__name__"
+                if named or (isinstance(one, ast.Constant) and one.value in kinds):
+                    yield one.lineno

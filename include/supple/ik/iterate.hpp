@@ -119,7 +119,7 @@ SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at
     if (!ik.joint_scale) return resolved;
     const L* target = at.target;
     for (int k = 0; k < ik.tasks; target += target_size(ik.task[k]), ++k) {
-      if (!traits_of(ik.task[k]).has_position) continue;
+      if (!has_position(ik.task[k])) continue;
       const int end = target_size(ik.task[k]);
       for (int c = end - 3; c < end; ++c)
         resolved = max(resolved, abs(target[c]) * L(float_resolution));
@@ -275,9 +275,10 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
 //
 //   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and for the rotation, half of  wᵢ × wⱼ
 //
-// The second derivatives of axes, of tasks relative to a moving base, and of the rotation of a
-// frame that may turn about an axis are neglected. Call it after `evaluate`, which leaves the poses
-// of the joints in the scratch memory. H is n x n; only its lower triangle is used.
+// The second derivatives of all goals but poses, of tasks relative to a moving base, and of the
+// rotation of a frame that may turn about an axis are neglected. Call it after `evaluate`, which
+// leaves the poses of the joints in the scratch memory. H is n x n; only its lower triangle is
+// used.
 template <class L, class T>
 SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>& at, L* H) {
   const Chain<T>& chain = ik.chain;
@@ -286,7 +287,7 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
   const L* e = at.e;
   for (int k = 0; k < ik.tasks; e += ik.task[k].rows, ++k) {
     const Task<T>& task = ik.task[k];
-    if (!traits_of(task).has_pose || task.base != task_world) continue;
+    if (!has_pose(task) || task.base != task_world) continue;
     const TaskPoses<L> poses = task_poses(chain, task, joint_poses);
     L wrench[6] = {L(0), L(0), L(0), L(0), L(0), L(0)};
     for (int i = 0; i < task.rows; ++i) {

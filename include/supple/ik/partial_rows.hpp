@@ -16,7 +16,7 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 SUPPLE_FN constexpr bool has_partial_rows(const Task<T>& task) {
   const bool turned = task.axes == task_axes_frame;
-  if (!traits_of(task).has_pose || task.about >= 0 || (task.axes != task_axes_base && !turned)) {
+  if (!has_pose(task) || task.about >= 0 || (task.axes != task_axes_base && !turned)) {
     return false;
   }
   int positions = 0, rotations = 0;

@@ -1,7 +1,21 @@
-// Reads and checks the pose of a target, and makes its rotation orthonormal.
+// The forms of targets. Reads and checks a pose, and makes its rotation orthonormal.
 #pragma once
 
 #include "supple/math/lane.hpp"
+
+namespace supple {
+
+// The forms of targets that are read without Python.
+enum class TargetKind : int {
+  pose,         // (4, 4)
+  position,     // (3,), of a pose whose rotation does not matter
+  direction,    // (3,), of any length
+  orientation,  // (3, 3), or a pose whose position does not matter
+  numbers,      // the values of the kernel
+  other,        // converted in Python
+};
+
+}  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 

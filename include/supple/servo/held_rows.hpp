@@ -19,7 +19,7 @@ namespace supple::inline SUPPLE_ISA {
 // Whether a task controls some, but not all components of a rotation vector.
 template <class T>
 SUPPLE_FN bool turns_partly(const Task<T>& task) {
-  if (!traits_of(task).has_pose || task.about >= 0) return false;
+  if (!has_pose(task) || task.about >= 0) return false;
   int turns = 0;
   for (int i = 0; i < task.rows; ++i) turns += task.row[i] >= 3;
   return turns == 1 || turns == 2;

@@ -70,9 +70,9 @@ SUPPLE_FN Chain<T> chain_of_held(const Servo<T>& servo, const Holding<T>& held) 
   };
   each_held(servo, held, [&](const Task<T>& task, int k, int, const T*) {
     if (!(held.share[k] > 0) || traits_of(task).is_linear) return;
-    for (int i = 0; i < frame_count(task); ++i) visit(frame_of(task, i));
-    visit(task.base);
+    each_frame(task, visit);
     visit(task.axes);
+    if (depends_on_all_joints(task)) joints = part.joints;
   });
   while (joints < part.joints && part.joint[joints].motion == Motion::ball_axis) ++joints;
   part.joints = joints;

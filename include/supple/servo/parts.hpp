@@ -41,8 +41,10 @@ SUPPLE_FN void label_coordinates(const StepRows<T>& of, int* label) {
       if (other >= 0 && part >= 0) label[other] = part;
       if (part < 0) part = other;
     };
-    for (int f = 0; f < frame_count(task); ++f) join(frame_of(task, f));
-    if (traits_of(task).has_frame && task.base != task_world) join(task.base);
+    each_frame(task, join);
+    for (int j = 0; depends_on_all_joints(task) && j < chain.nv; ++j) {
+      label[part_of(label, j)] = part_of(label, 0);
+    }
   }
   for (int j = 0; j < chain.nv; ++j) label[j] = part_of(label, j);
 }
@@ -67,11 +69,10 @@ SUPPLE_FN bool find_parts(const StepRows<T>& of, int* label, int* row_label, int
   for (int k = 0, i = 0, row = 0; k < of.tasks; ++k) {
     const Task<T>& task = of.task[k];
     const bool linear = traits_of(task).is_linear;
-    int part = linear ? 0 : -1;
-    for (int f = 0; f < frame_count(task) && part < 0; ++f) {
-      part = frame_part(of.chain, frame_of(task, f), label);
-    }
-    if (part < 0 && task.base != task_world) part = frame_part(of.chain, task.base, label);
+    int part = linear || depends_on_all_joints(task) ? 0 : -1;
+    each_frame(task, [&](int frame) {
+      if (part < 0) part = frame_part(of.chain, frame, label);
+    });
     all = all && part >= 0;
     for (int c = 0; c < task.rows; ++c, ++i) {
       if (of.held && !(of.held[i] < Number<T>::huge)) continue;

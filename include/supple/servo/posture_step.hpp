@@ -57,9 +57,11 @@ SUPPLE_FN void find_runs(const StepRows<T>& of, int& row_runs, RowRun* row_run, 
         mark(of.chain.joint[of.chain.support[s].joint].v_index);
       }
     };
-    for (int j = 0; task.points && j < n; ++j) mark(j);
-    if (!task.points) mark_support(of.chain.frame[task.frame]);
-    if (!task.points && task.base != task_world) mark_support(of.chain.frame[task.base]);
+    if (traits_of(task).has_frame) {
+      each_frame(task, [&](int frame) { mark_support(of.chain.frame[frame]); });
+    } else {
+      for (int j = 0; j < n; ++j) mark(j);
+    }
     row_run[row_runs++] = {row, packs};
   }
   for (int j = 0; j < n; ++j) {

@@ -87,9 +87,35 @@ SUPPLE_NOINLINE_DEVICE void add_frame_bends(const Chain<T>& chain, const Task<T>
   });
 }
 
+// Does the same for the rows of a task of any kind, with p (rows). `memory` has 2 n entries.
+template <class T>
+SUPPLE_NOINLINE void add_rows_bends(const Chain<T>& chain, const Task<T>& task,
+                                    const Pose<T>* joint_poses, const T* p, int s, T* H,
+                                    T* memory) {
+  const int n = chain.nv;
+  T *v = memory, *own = v + n;
+  const auto bend = [&] {
+    return bend_of_rows(chain, task, joint_poses, p, static_cast<const T*>(v));
+  };
+  for (int i = 0; i < n; ++i) v[i] = T(0);
+  for (int i = 0; i < n; ++i) {
+    v[i] = T(1);
+    own[i] = bend();
+    H[i * s + i] += own[i];
+    for (int j = 0; j < i; ++j) {  // by polarization: see singular_gradient.hpp
+      v[j] = T(1);
+      const T both = T(0.5) * (bend() - own[i] - own[j]);
+      v[j] = T(0);
+      H[i * s + j] += both;
+      H[j * s + i] += both;
+    }
+    v[i] = T(0);
+  }
+}
+
 // Adds the second derivatives of u·f by the coordinates to the symmetric H (n, n), whose rows have
-// s entries; f are the rows that take part, and u (count) is fixed. `memory` has 13 entries for
-// each joint.
+// s entries; f are the rows that take part, and u (count) is fixed. `memory` has
+// `sweep_memory(chain)` entries.
 template <class T>
 SUPPLE_FN void add_bends(const StepRows<T>& of, const Pose<T>* joint_poses, const T* u, int s, T* H,
                          T* memory) {
@@ -97,13 +123,17 @@ SUPPLE_FN void add_bends(const StepRows<T>& of, const Pose<T>* joint_poses, cons
   for (int k = 0, first = 0, row = 0; k < of.tasks; first += of.task[k++].rows) {
     const Task<T>& task = of.task[k];
     T p[7] = {};
+    const bool linear = traits_of(task).is_linear, by_component = has_components(task);
     for (int i = 0; i < task.rows; ++i) {
       if (of.held && !(of.held[first + i] < Number<T>::huge)) continue;
-      if (!traits_of(task).is_linear) p[task.row[i]] = fma(u[row], task.weight[i], p[task.row[i]]);
+      if (by_component) p[task.row[i]] = fma(u[row], task.weight[i], p[task.row[i]]);
+      if (!by_component && !linear) p[i] = u[row];
       ++row;
     }
-    if (traits_of(task).is_linear) continue;
-    if (task.points) {
+    if (linear) continue;
+    if (!by_component) {
+      add_rows_bends(of.chain, task, joint_poses, static_cast<const T*>(p), s, H, memory);
+    } else if (traits_of(task).is_sum) {
       add_points_bends(of.chain, task, joint_poses, Vec3<T>{p[0], p[1], p[2]}, s, H, memory);
     } else if (task.base == task_world && task.axes == task_axes_base && task.about < 0) {
       add_frame_bends(of.chain, task, joint_poses, p, s, H, memory);

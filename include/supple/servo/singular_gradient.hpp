@@ -10,6 +10,11 @@
 //
 // In spatial coordinates l refers to a point that does not move, the base's origin: ∂l_k/∂q_j =
 // w_j × l_k + l_j × w_k if j < k, else 0.
+//
+// For rows of other quantities f, J̇(v)v is enough, the second derivative of f along v: by
+// polarization, that along v and the joint j is
+//
+//   ¼ (J̇(v + e_j)(v + e_j) - J̇(v - e_j)(v - e_j))
 #pragma once
 
 #include "supple/servo/step_rows.hpp"
@@ -124,11 +129,38 @@ SUPPLE_NOINLINE_DEVICE void sweep_points_gradient(const Chain<T>& chain, const T
   }
 }
 
-// Computes g (n) = u·(∂J/∂q)v for the rows that take part, with fixed u (count) and v (n). Rows of
-// a tilt count as constant. With `memory`, 13 entries for each joint, sums of points take one pass.
+// Returns p·J̇(v)v for fixed p (rows) and the weighted rows J of a task of any kind.
+template <class T>
+SUPPLE_FN T bend_of_rows(const Chain<T>& chain, const Task<T>& task, const Pose<T>* joint_poses,
+                         const T* p, const T* v) {
+  T bias[6], sum(0);
+  task_bias_acceleration(chain, task, joint_poses, v, bias);
+  for (int i = 0; i < task.rows; ++i) sum = fma(p[i], bias[i], sum);
+  return sum;
+}
+
+// Adds the gradient of p·J v to g (n), for the rows of a task of any kind. v (n) is the same on
+// return.
+template <class T>
+SUPPLE_NOINLINE void add_rows_gradient(const Chain<T>& chain, const Task<T>& task,
+                                       const Pose<T>* joint_poses, const T* p, T* v, T* g) {
+  for (int j = 0; j < chain.nv; ++j) {
+    const T speed = v[j];
+    v[j] = speed + T(1);
+    const T more = bend_of_rows(chain, task, joint_poses, p, static_cast<const T*>(v));
+    v[j] = speed - T(1);
+    const T less = bend_of_rows(chain, task, joint_poses, p, static_cast<const T*>(v));
+    v[j] = speed;
+    g[j] += T(0.25) * (more - less);
+  }
+}
+
+// Computes g (n) = u·(∂J/∂q)v for the rows that take part, with fixed u (count) and v (n), which is
+// the same on return. Rows of a tilt count as constant. With `memory`, 13 entries for each joint,
+// sums of points take one pass.
 template <class T>
 SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_poses, const T* u,
-                                 const T* v, T* g, T* memory = nullptr) {
+                                 T* v, T* g, T* memory = nullptr) {
   for (int j = 0; j < of.chain.nv; ++j) g[j] = T(0);
   for (int k = 0, first = 0, row = 0; k < of.tasks; first += of.task[k++].rows) {
     const Task<T>& task = of.task[k];
@@ -139,16 +171,22 @@ SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_pos
       continue;
     }
     T p[7] = {};
+    const bool by_component = has_components(task);
     each_row(task, [&](int i, int c, T weight) {
       if (of.held && !(of.held[first + i] < Number<T>::huge)) return;
-      p[c] = fma(u[row++], weight, p[c]);
+      T& factor = p[by_component ? c : i];
+      factor = fma(u[row++], by_component ? weight : T(1), factor);
     });
-    if (!task.points) add_twist_gradient(of.chain, task, joint_poses, p, v, g);
-    if (task.points && memory) {
+    if (!by_component) {
+      add_rows_gradient(of.chain, task, joint_poses, static_cast<const T*>(p), v, g);
+      continue;
+    }
+    if (traits_of(task).is_twist) add_twist_gradient(of.chain, task, joint_poses, p, v, g);
+    if (traits_of(task).is_sum && memory) {
       sweep_points_gradient(of.chain, task, joint_poses, Vec3<T>{p[0], p[1], p[2]}, v, g, memory);
       continue;
     }
-    for (int point = 0; point < task.points; ++point) {
+    for (int point = 0; traits_of(task).is_sum && point < task.points; ++point) {
       T part[6] = {};
       for (int c = 0; c < 3; ++c) part[c] = p[c] * task.share[point];
       add_twist_gradient(of.chain, task_of_point(task, point), joint_poses, part, v, g);

@@ -105,13 +105,14 @@ struct StepProblem {
   const int *row, *column;  // (m), (n): indices among all rows and joints; null if these are all
   T *dq, *used_J, *used_e, *lost;  // (n), (m x n), (m), (m): results, as in `ServoState`
   T* whole;                        // memory for vectors of all rows and joints
-  T* sweep = nullptr;  // 13 entries for each joint of a robot with a floating base, else null
+  T* sweep = nullptr;  // sweep_memory() entries for a robot with a floating base, else null
   const Holding<T>* holding = nullptr;  // held tasks, onto whose space J is projected; or null
 };
 
-// Computes the gradient g (n) of the singular value with the vectors u (m) and v (n).
+// Computes the gradient g (n) of the singular value with the vectors u (m) and v (n), which is the
+// same on return.
 template <class T>
-SUPPLE_FN void gradient_of(const StepProblem<T>& of, int m, int n, const T* u, const T* v, T* g) {
+SUPPLE_FN void gradient_of(const StepProblem<T>& of, int m, int n, const T* u, T* v, T* g) {
   const StepRows<T> rows = rows_of(of.servo, of.state);
   if (of.holding) {
     held_factors(of.servo, *of.holding, rows.count, u, of.whole + rows.count);

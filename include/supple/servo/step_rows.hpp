@@ -28,6 +28,12 @@ SUPPLE_FN constexpr bool is_floating(const Chain<T>& chain) {
   return chain.balls > 0;
 }
 
+// Number of entries of scratch memory that functions of the rows of a floating robot need.
+template <class T>
+SUPPLE_FN constexpr int sweep_memory(const Chain<T>& chain) {
+  return 13 * chain.joints > 2 * chain.nv ? 13 * chain.joints : 2 * chain.nv;
+}
+
 // Does the same as `add_points_jacobian`, from the leaves of the chain to its root: a joint moves
 // all points after it as one point at their center. The time is proportional to the number of
 // joints, not to its square. `moment` has 4 lanes for each joint.
@@ -69,7 +75,7 @@ SUPPLE_NOINLINE_DEVICE void sweep_points_jacobian(const Chain<T>& chain, const T
 template <class L, class T>
 SUPPLE_FN void step_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                              L* J, const L* target, L* moment) {
-  if (task.points == 0 || !moment) {
+  if (!traits_of(task).is_sum || !moment) {
     return task_jacobian(chain, task, joint_poses, J, target);
   }
   for (int i = 0; i < task.rows * chain.nv; ++i) J[i] = L(0);
@@ -106,20 +112,19 @@ SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, 
   keep_rows(of, n, J);
 }
 
-// Whether a task moves if the joints have the speeds v (n).
+// Whether a task bends if the joints have the speeds v (n): whether J̇v v may not be zero.
 template <class T>
 SUPPLE_FN bool moves(const Chain<T>& chain, const Task<T>& task, const T* v) {
   if (traits_of(task).is_linear) return false;
-  const auto any = [&](const Frame<T>& frame) {
-    for (int s = frame.support_begin; s < frame.support_end; ++s) {
-      if (v[chain.joint[chain.support[s].joint].v_index] != 0) return true;
+  bool moving = false;
+  for (int j = 0; depends_on_all_joints(task) && j < chain.nv; ++j) moving = moving || v[j] != 0;
+  each_frame(task, [&](int number) {
+    const Frame<T>& frame = chain.frame[number];
+    for (int s = frame.support_begin; !moving && s < frame.support_end; ++s) {
+      moving = v[chain.joint[chain.support[s].joint].v_index] != 0;
     }
-    return false;
-  };
-  for (int k = 0; k < frame_count(task); ++k) {
-    if (any(chain.frame[frame_of(task, k)])) return true;
-  }
-  return task.base != task_world && any(chain.frame[task.base]);
+  });
+  return moving;
 }
 
 // Does the same as `weighted_bias`, in one pass over the chain. `memory` has 12 entries for each
@@ -167,7 +172,7 @@ SUPPLE_FN void rows_bias_acceleration(const StepRows<T>& of, const Pose<T>* join
   for (int k = 0, i = 0, row = 0; k < of.tasks; ++k) {
     T* const from = bias + row;  // after the rows that are already kept
     const bool moving = moves(of.chain, of.task[k], v);
-    if (moving && of.task[k].points && memory) {
+    if (moving && traits_of(of.task[k]).is_sum && memory) {
       put_position_rows(of.task[k], sweep_points_bias(of.chain, of.task[k], joint_poses, v, memory),
                         from);
     } else if (moving) {

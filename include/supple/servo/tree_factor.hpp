@@ -224,9 +224,9 @@ SUPPLE_FN void tree_residual(const Servo<T>& servo, const TreePlan& plan, TreeWo
   work.left = L(0);
   SUPPLE_TREE for (int k = 0, row = 0, y = 0; k < servo.tasks; row += servo.task[k++].rows) {
     const Task<T>& task = servo.task[k];
-    if (task.points > 0) {
+    if (traits_of(task).is_sum) {
       for (int i = 0; i < task.rows; ++i) work.lost[y++] = work.e[row + i];
-    } else if (at_rest && traits_of(task).has_frame) {
+    } else if (at_rest && traits_of(task).is_twist) {
       add_wrench(k, row, zero_spatial<L>());
     }
   }

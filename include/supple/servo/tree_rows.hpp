@@ -37,12 +37,19 @@ struct TreePlan {
   const Attachment* item;  // sorted by joint
 };
 
+// Whether a task has rows that are forms of the twist of one body, or sums of such forms, or
+// coordinates.
+template <class T>
+SUPPLE_FN constexpr bool fits_tree(const Task<T>& task) {
+  return has_components(task) || traits_of(task).is_linear;
+}
 // Number of attachments of all tasks.
 template <class T>
 SUPPLE_FN constexpr int attachments(int tasks, const Task<T>* task) {
   int count = 0;
   for (int k = 0; k < tasks; ++k) {
-    count += traits_of(task[k]).is_linear ? 0 : task[k].points > 0 ? task[k].points : 1;
+    const GoalTraits traits = traits_of(task[k]);
+    count += traits.is_sum ? task[k].points : traits.is_twist ? 1 : 0;
   }
   return count;
 }
@@ -50,7 +57,7 @@ SUPPLE_FN constexpr int attachments(int tasks, const Task<T>* task) {
 template <class T>
 SUPPLE_FN constexpr int multipliers(int tasks, const Task<T>* task) {
   int count = 0;
-  for (int k = 0; k < tasks; ++k) count += task[k].points > 0 ? task[k].rows : 0;
+  for (int k = 0; k < tasks; ++k) count += traits_of(task[k]).is_sum ? task[k].rows : 0;
   return count;
 }
 
@@ -88,11 +95,11 @@ SUPPLE_FN constexpr TreePlan make_plan(const Chain<T>& chain, int tasks, const T
   for (int j = 0; j < chain.joints; ++j) {
     begin[j] = items;
     for (int k = 0; k < tasks; ++k) {
-      if (task[k].points > 0) {
+      if (traits_of(task[k]).is_sum) {
         for (int i = 0; i < task[k].points; ++i) {
           if (chain.frame[task[k].point[i]].joint == j) item[items++] = {k, i};
         }
-      } else if (traits_of(task[k]).has_frame && chain.frame[task[k].frame].joint == j) {
+      } else if (traits_of(task[k]).is_twist && chain.frame[task[k].frame].joint == j) {
         item[items++] = {k, -1};
       }
     }

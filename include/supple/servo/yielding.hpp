@@ -43,7 +43,7 @@ template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
   const int n = chain.nv, k = m < n ? m : n;
   return 16 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + n + 13 * k +
-         (is_floating(chain) ? 13 * chain.joints + floating_scratch(m, n) : 0);
+         (is_floating(chain) ? sweep_memory(chain) + floating_scratch(m, n) : 0);
 }
 
 // Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).
@@ -195,7 +195,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *J = scratch + 12 * servo.chain.joints, *rate = J + m * n, *bends = rate + m,
     *offset = bends + m, *whole = offset + m, *speed = whole + 2 * (m + n), *sweep = speed + n,
-    *rest = sweep + (is_floating(servo.chain) ? 13 * servo.chain.joints : 0);
+    *rest = sweep + (is_floating(servo.chain) ? sweep_memory(servo.chain) : 0);
   T* const start_J = state.J;
   state.J = state.exact_J, state.exact_J = start_J;
   // For `posture_step`, J is where the result is to be: it is copied only if another step is

@@ -37,7 +37,7 @@ SUPPLE_INLINE TaskPoses<L> task_poses(const Chain<T>& chain, const Task<T>& task
                   world.R,
                   task.base != task_world,
                   task.axes != task_axes_base && task.axes != task_axes_spatial,
-                  task.about >= 0 && traits_of(task).has_pose,
+                  task.about >= 0 && has_pose(task),
                   task.axes == task_axes_spatial};
   if (at.moved) at.base = frame_pose(chain.frame[task.base], joint_poses);
   at.axes = at.base.R;
@@ -72,7 +72,7 @@ SUPPLE_INLINE Vec3<L> turn_from_base_axes(const TaskPoses<L>& at, const Vec3<L>&
 // permuted cyclically so that this axis is z.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> desired_axis(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
-  const bool is_pose = traits_of(task).has_pose;  // otherwise the target is the direction of z
+  const bool is_pose = has_pose(task);  // otherwise the target is the direction of z
   const int about = is_pose ? task.about : 2;
   const L* const axis = target + (is_pose ? 3 * about : 0);
   const Vec3<L> b{axis[0], axis[1], axis[2]};
@@ -100,7 +100,7 @@ SUPPLE_INLINE Vec3<L> tilt_direction(const Task<T>& task, const Vec3<L>& d) {
 
 template <class T>
 SUPPLE_FN constexpr bool has_tilt(const Task<T>& task) {
-  return traits_of(task).has_frame && task.row[task.rows - 1] == task_tilt;
+  return traits_of(task).is_twist && task.row[task.rows - 1] == task_tilt;
 }
 
 // Returns `tilt_direction` at the current pose; zero if the task has no tilt, and where it has no

@@ -8,22 +8,34 @@
 namespace supple {
 
 enum class Goal : int {
-  frame,    // the pose of a frame; target: rotation columns x, y, z and position, 12 numbers
-  axis,     // the direction of the z axis of a frame; target: a unit vector, 3 numbers
-  posture,  // some coordinates; target: one number for each
-  points,   // a weighted sum of points, in world axes; target: its position, 3 numbers
+  frame,    // the pose of a frame
+  axis,     // the direction of the z axis of a frame
+  posture,  // some coordinates
+  points,   // a weighted sum of points, in world axes
 };
 
-// What a goal is to the code that does not compute its rows. A new goal needs a case here, and a
-// branch in each function of task.hpp.
+// What the values of a target are, to code that compares targets with each other.
+enum class Target : int {
+  other,      // only the formulas of the goal know
+  pose,       // the columns x, y, z of a rotation and a position: 12 values
+  direction,  // a unit vector: 3 values
+  position,   // 3 values, of which row i of the task is about value row[i]
+  numbers,    // one for each row
+};
+
+// What a goal is to the code that does not compute its rows. A new goal needs a case in
+// `traits_of`, and a branch in each function of task.hpp that has one for `points`. Traits that
+// are left out suit every goal: other code then uses general methods, which are slower.
 struct GoalTraits {
-  const char* name;
-  int target_size;    // number of values in a target; 0 for one per row
-  int velocity_size;  // number of values in a velocity; 0 for one per row
-  bool has_frame;     // whether `frame` and `base` of a task name frames of the chain
-  bool has_pose;      // whether a target is a pose: the columns of its rotation, then its position
-  bool is_linear;     // whether each row is a coordinate of q; `coordinate` of a task lists them
-  bool has_position;  // whether a target ends with a position
+  const char* name = nullptr;
+  int target_size = 0;    // number of values in a target; 0 for one per row
+  int velocity_size = 0;  // number of values in a velocity; 0 for one per row
+  Target target = Target::other;
+  // On what the rows depend; if all are false, perhaps on every joint.
+  bool has_frame = false;  // on the poses of the frames `frame`, `base` and `axes` of a task
+  bool is_twist = false;   // in addition: `row` lists components of the twist, or the tilt
+  bool is_sum = false;     // on Σ share p of the `points` of a task: `row` lists components
+  bool is_linear = false;  // on coordinates of q, one for each row: `coordinate` lists them
 };
 
 inline constexpr int task_world = -1;       // value of `base`: the target is in world coordinates
@@ -82,13 +94,27 @@ namespace supple::inline SUPPLE_ISA {
 SUPPLE_FN constexpr GoalTraits traits_of(Goal goal) {
   switch (goal) {
     case Goal::frame:
-      return {"frame", 12, 6, true, true, false, true};
+      return {.name = "frame",
+              .target_size = 12,
+              .velocity_size = 6,
+              .target = Target::pose,
+              .has_frame = true,
+              .is_twist = true};
     case Goal::axis:
-      return {"axis", 3, 6, true, false, false, false};
+      return {.name = "axis",
+              .target_size = 3,
+              .velocity_size = 6,
+              .target = Target::direction,
+              .has_frame = true,
+              .is_twist = true};
     case Goal::posture:
-      return {"posture", 0, 0, false, false, true, false};
+      return {.name = "posture", .target = Target::numbers, .is_linear = true};
     case Goal::points:
-      return {"points", 3, 3, false, false, false, true};
+      return {.name = "points",
+              .target_size = 3,
+              .velocity_size = 3,
+              .target = Target::position,
+              .is_sum = true};
   }
   return {};
 }
@@ -96,15 +122,42 @@ template <class T>
 SUPPLE_FN constexpr GoalTraits traits_of(const Task<T>& task) {
   return traits_of(task.goal);
 }
-
-// Number of frames on which a task depends besides its base, and the index of each.
 template <class T>
-SUPPLE_FN int frame_count(const Task<T>& task) {
-  return traits_of(task).has_frame ? 1 : task.points;
+SUPPLE_FN constexpr bool has_pose(const Task<T>& task) {
+  return traits_of(task).target == Target::pose;
 }
+// Whether the last three values of a target are a position.
 template <class T>
-SUPPLE_FN int frame_of(const Task<T>& task, int k) {
-  return task.points ? task.point[k] : task.frame;
+SUPPLE_FN constexpr bool has_position(const Task<T>& task) {
+  const Target target = traits_of(task).target;
+  return target == Target::pose || target == Target::position;
+}
+
+// Whether each row of a task is a weighted component of a twist, or of a weighted sum of
+// velocities.
+template <class T>
+SUPPLE_FN constexpr bool has_components(const Task<T>& task) {
+  const GoalTraits traits = traits_of(task);
+  return traits.is_twist || traits.is_sum;
+}
+
+// Whether the rows of a task may depend on every joint.
+template <class T>
+SUPPLE_FN constexpr bool depends_on_all_joints(const Task<T>& task) {
+  const GoalTraits traits = traits_of(task);
+  return !traits.has_frame && !traits.is_sum && !traits.is_linear;
+}
+
+// Calls visit(index) for each frame whose motion relative to the world or to the other frames moves
+// a task. Joints that only turn the axes of its rows do not, if these are components of a twist.
+template <class T, class Visit>
+SUPPLE_INLINE void each_frame(const Task<T>& task, Visit&& visit) {
+  const GoalTraits traits = traits_of(task);
+  for (int k = 0; traits.is_sum && k < task.points; ++k) visit(task.point[k]);
+  if (!traits.has_frame) return;
+  visit(task.frame);
+  if (task.base != task_world) visit(task.base);
+  if (!traits.is_twist && task.axes >= 0) visit(task.axes);
 }
 
 // Returns the task for one of the points of a weighted sum alone.

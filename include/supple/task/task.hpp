@@ -202,13 +202,19 @@ SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Po
   put(9, at.frame.p - at.base.p);
 }
 
-// Converts a small displacement (v, w) of the frame, in the axes of the base, to weighted task rows
-// (rows,).
+// Converts the difference d (6) of two targets that are near each other to weighted task rows
+// (rows,): a displacement [v; w] of the frame in the axes of the base, the differences of numbers,
+// or zeros if the values of targets are not known.
 template <class L, class T>
 SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
-                              const Pose<L>* joint_poses, const Vec3<L>& v, const Vec3<L>& w,
-                              L* rows) {
-  if (task.goal == Goal::points) return put_position_rows(task, v, rows);
+                              const Pose<L>* joint_poses, const L* d, L* rows) {
+  const Target target = traits_of(task).target;
+  const Vec3<L> v{d[0], d[1], d[2]}, w{d[3], d[4], d[5]};
+  if (target == Target::position) return put_position_rows(task, v, rows);
+  if (target == Target::numbers || target == Target::other) {
+    const bool known = target == Target::numbers;
+    return each_row(task, [&](int i, int, T weight) { rows[i] = known ? d[i] * L(weight) : L(0); });
+  }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const Vec3<L> r = at.frame.p - at.base.p;
   const Vec3<L> a = from_base_axes(at, at_reference(at, at.moved ? into(at.base.R, r) : r, v, w));

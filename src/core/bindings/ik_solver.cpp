@@ -60,7 +60,7 @@ const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
   check_limbs(spec, rows, nv);
   check_index("the number of targets", 0, PySolver::max_tasks + 1, int(spec.targets.size()));
   for (const TargetSpec& target : spec.targets) {
-    const int size = target.kind == TargetKind::axis ? 3 : 12;
+    const int size = target.kind == TargetKind::direction ? 3 : 12;
     check_index("begin", 0, tasks.targets() - size + 1, target.begin);
   }
   return spec;

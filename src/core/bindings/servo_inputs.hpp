@@ -115,12 +115,12 @@ inline bool put_values(nb::handle given, const Task<double>& task, const InputSp
     std::fill(to, to + size, target ? std::nan("") : 0.0);
     return optional;
   }
-  if (target && input.target >= rotation_size && traits_of(task).has_pose) {
+  if (target && input.target >= rotation_size && has_pose(task)) {
     return put_pose(given, input.target == rotation_size, to);
   }
   if (count == 0) return false;
   if (target && !input.positions.empty() && put_positions(given, input, to)) return true;
-  const bool position = target && traits_of(task).has_pose;  // becomes a pose with R = I
+  const bool position = target && has_pose(task);  // becomes a pose with R = I
   for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
   double* const into = to + (target ? (position ? 9 : 0) : input.velocity_begin);
   if (!put_numbers(given, 1, count, into)) return false;

@@ -13,11 +13,6 @@
 namespace supple {
 namespace {
 
-constexpr const char* name_of(TargetKind kind) {
-  constexpr const char* names[] = {"pose", "position", "axis"};
-  return kind <= TargetKind::axis ? names[int(kind)] : nullptr;
-}
-
 template <class E>
 void bind_enum(nb::module_& m, const char* type, const char* doc) {
   nb::enum_<E> made(m, type, doc);
@@ -63,12 +58,13 @@ void bind_specs(nb::module_& m) {
   bind_enum<Secondary>(m, "Secondary", "Ways to add a secondary velocity to a step.");
   bind_enum<ControlMode>(m, "ControlMode", "How a control loop combines its tasks.");
   bind_enum<Goal>(m, "Goal", "What a task controls.");
+  bind_enum<Target>(m, "Target", "What the values of a target are in the kernel.");
   bind_enum<Measure>(m, "Measure", "What a row of a task measures.");
   bind_enum<Motion>(m, "Motion", "How a joint moves.");
   bind_enum<Placement>(m, "Placement", "How the constant rotation of a joint is stored.");
   bind_enum<ShapeKind>(m, "ShapeKind", "The kinds of shapes of collision models.");
 
-  bind_enum<TargetKind>(m, "TargetKind", "Kinds of arrays that the fast path accepts as a target.");
+  bind_enum<TargetKind>(m, "TargetKind", "Forms of targets that are read without Python.");
 
   m.attr("AXES_WORLD") = axes_world;
   m.attr("AXES_BODY") = axes_body;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "supple/ik/iterate.hpp"
+#include "supple/ik/target.hpp"
 #include "supple/servo/state.hpp"
 
 namespace supple {
@@ -266,10 +267,8 @@ struct ServoSpec {
   bool operator==(const ServoSpec&) const = default;
 };
 
-// Kinds of targets that the fast path accepts: a pose (4, 4), a position (3,) or a direction (3,).
-enum class TargetKind : int { pose, position, axis };
-
-// The kind of a task's target, and the offset of its values in the kernel's target array.
+// The kind of a task's target (pose, position or direction), and the offset of its values in the
+// kernel's target array.
 struct TargetSpec {
   TargetKind kind = TargetKind::pose;
   int begin = 0;

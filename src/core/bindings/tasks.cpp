@@ -224,10 +224,11 @@ void bind_tasks(nb::module_& m) {
   nb::class_<GoalTraits>(m, "GoalTraits", "Traits of a goal (include/supple/task/spec.hpp).")
       .def_ro("target_size", &GoalTraits::target_size)
       .def_ro("velocity_size", &GoalTraits::velocity_size)
+      .def_ro("target", &GoalTraits::target)
       .def_ro("has_frame", &GoalTraits::has_frame)
-      .def_ro("has_pose", &GoalTraits::has_pose)
-      .def_ro("is_linear", &GoalTraits::is_linear)
-      .def_ro("has_position", &GoalTraits::has_position);
+      .def_ro("is_twist", &GoalTraits::is_twist)
+      .def_ro("is_sum", &GoalTraits::is_sum)
+      .def_ro("is_linear", &GoalTraits::is_linear);
   m.def(
       "traits_of", [](Goal goal) { return traits_of(goal); }, "goal"_a,
       "Return the traits of a goal, for code that does not compute its rows.");

@@ -13,6 +13,7 @@
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
 #include "supple/limits/limits.hpp"
+#include "supple/servo/tree_rows.hpp"
 
 namespace supple {
 namespace {
@@ -115,6 +116,9 @@ class PyVelocity {
     const Servo<double>& servo = f64_.view();
     const PyTasks& tasks = nb::cast<const PyTasks&>(tasks_);
     const int n = servo.chain.nv;
+    for (const Task<double>& task : tasks.tasks<double>()) {
+      if (!fits_tree(task)) throw nb::value_error("the rows of a task do not fit a tree of joints");
+    }
     Configurations at(q, tasks.layout(), "q");
     Batch asked(target, tasks.targets(), "target");
     Batch speed(before.is_none() ? at.object() : before, n, "qd");

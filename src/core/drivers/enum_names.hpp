@@ -5,6 +5,7 @@
 
 #include "supple/collision/model.hpp"
 #include "supple/ik/iterate.hpp"
+#include "supple/ik/target.hpp"
 #include "supple/servo/state.hpp"
 
 namespace supple {
@@ -74,6 +75,29 @@ constexpr const char* name_of(ControlMode mode) {
 }
 
 constexpr const char* name_of(Goal goal) { return traits_of(goal).name; }
+
+constexpr const char* name_of(Target target) {
+  switch (target) {
+    SUPPLE_NAME(Target, other)
+    SUPPLE_NAME(Target, pose)
+    SUPPLE_NAME(Target, direction)
+    SUPPLE_NAME(Target, position)
+    SUPPLE_NAME(Target, numbers)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(TargetKind kind) {
+  switch (kind) {
+    SUPPLE_NAME(TargetKind, pose)
+    SUPPLE_NAME(TargetKind, position)
+    SUPPLE_NAME(TargetKind, direction)
+    SUPPLE_NAME(TargetKind, orientation)
+    SUPPLE_NAME(TargetKind, numbers)
+    SUPPLE_NAME(TargetKind, other)
+  }
+  return nullptr;
+}
 
 constexpr const char* name_of(Measure measure) {
   switch (measure) {

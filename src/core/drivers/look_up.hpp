@@ -89,8 +89,9 @@ float predict_first_step(const SolveRequest& request, const float* record, const
     float d[6] = {};
     Vec3<float> turn{0, 0, 0};
     const Task<float>& task = ik.task[t];
-    const bool is_pose = traits_of(task).has_pose, is_axis = !traits_of(task).has_position;
-    if (is_axis || (is_pose && task.about >= 0)) {
+    const Target form = traits_of(task).target;
+    const bool is_pose = form == Target::pose;
+    if (form == Target::direction || (is_pose && task.about >= 0)) {
       const int first = task.about > 0 ? 3 * task.about : 0;
       const Vec3<float> a = axis(reached + first), b = axis(target + first);
       turn = rotation_between(cross(a, b), dot(a, b));
@@ -104,9 +105,10 @@ float predict_first_step(const SolveRequest& request, const float* record, const
       }
       turn = rotation_between(sine * 0.5f, cosine * 0.5f);
     }
-    const int place = target_size(task) - 3;
-    for (int c = 0; c < 3 && !is_axis; ++c) d[c] = target[place + c] - reached[place + c];
     d[3] = turn.x, d[4] = turn.y, d[5] = turn.z;
+    const int place = is_pose ? 9 : 0;
+    const int count = has_position(task) ? 3 : form == Target::numbers ? task.rows : 0;
+    for (int c = 0; c < count; ++c) d[c] = target[place + c] - reached[place + c];
     for (int c = 0; c < 6; ++c, gain += rows) {
       for (int r = 0; r < rows; ++r) step[r] = fma(gain[r], Row(d[c]), step[r]);
     }

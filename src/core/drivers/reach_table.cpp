@@ -260,7 +260,7 @@ struct TaskProbes {
   std::array<bool, 3> row{};  // whether the position along x, y, z is determined
 
   TaskProbes(const IkProblem<double>& ik, const Task<double>& task, int target) {
-    if (!traits_of(task).has_pose || task.axes == task_axes_spatial) return;
+    if (!has_pose(task) || task.axes == task_axes_spatial) return;
     int positions = 0, rotations = 0;
     double weight = 1e300;
     for (int i = 0; i < task.rows; ++i) {

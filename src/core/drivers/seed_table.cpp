@@ -85,11 +85,10 @@ class Seed {
     cholesky(m, A_.data());
     for (int t = 0, first = 0; t < ik_.tasks; first += ik_.task[t].rows, ++t) {
       for (int c = 0; c < 6; ++c, gain += padded) {
-        double v[6] = {};
-        v[c] = 1;
+        double d[6] = {};
+        d[c] = 1;
         std::fill(e_.begin(), e_.end(), 0);
-        task_from_base(ik_.chain, ik_.task[t], poses(), Vec3<double>{v[0], v[1], v[2]},
-                       Vec3<double>{v[3], v[4], v[5]}, e_.data() + first);
+        task_from_base(ik_.chain, ik_.task[t], poses(), d, e_.data() + first);
         cholesky_solve(m, A_.data(), e_.data());
         for (int j = 0; j < n; ++j) {
           double sum = 0;

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple import _core, damping
+from supple import damping
 from supple._arrays.checks import number
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
@@ -22,9 +22,9 @@ from supple.kinematics.plausible import check_plausible
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.tasks import Task
+from supple.tasks.evaluation import linearize
 from supple.tasks.inputs import per_task
 from supple.tasks.layout import CompiledTasks
-from supple.tasks.open_task import OpenRows
 from supple.tasks.rows import TaskRows
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
@@ -113,65 +113,54 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
 def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
     """Return which joints (n,) move the tasks; with a posture or an open task, all of them."""
     robot = layout.robot
-    posture = any(task.on(robot).traits.is_linear for task in layout.tasks)
-    moves = np.full(robot.dof, posture or bool(layout.open))
-    for name in moved_frames(layout):
+    rows = [task.on(robot) for task in layout.tasks]
+    moves = np.full(robot.dof, any(one.traits.is_linear for one in rows))
+    for name in _frames_of(rows):
         moves[list(ancestors(robot, name).values())] = True
-    for rows in _rows_of_points(layout):
-        moves[list(rows.moved_by(robot))] = True
+    for one in rows:
+        if not one.traits.is_twist:
+            moves[list(one.moved_by(robot))] = True
     return moves
 
 
-def _rows_of_points(layout: CompiledTasks) -> list[TaskRows]:
-    """Return the rows of the tasks for the center of mass."""
-    rows = [task.on(layout.robot) for task in layout.tasks]
-    return [one for one in rows if not one.traits.has_frame and one.traits.has_position]
-
-
-def moved_frames(layout: CompiledTasks) -> list[str]:
-    """Return the names of the frames that the tasks move; a `PostureTask` has none."""
-    rows = [task.on(layout.robot) for task in layout.tasks]
-    moved = [one for one in rows if one.traits.has_frame]
-    return sorted({name for one in moved for name in (one.frame, one.base) if name is not None})
+def _frames_of(rows: Sequence[TaskRows]) -> set[str]:
+    """Return the frames whose twists are the rows."""
+    twists = [one for one in rows if one.traits.is_twist]
+    return {name for one in twists for name in (one.frame, one.base) if name is not None}
 
 
 @lru_cache(maxsize=64)
 def largest_curvature(layout: CompiledTasks) -> float:
-    """Return the largest curvature of the tasks' frames and open tasks, as in `Curvature` [m/rad].
+    """Return the largest curvature of the tasks, as in `Curvature` [m/rad].
 
     A `PostureTask` is linear in q and has no curvature.
     """
-    frames = moved_frames(layout)
-    if _rows_of_points(layout):  # the center of mass is moved less than the end effectors
-        frames = sorted({*frames, *layout.robot.tips})
-    curvature = max((_curvature(part.open, layout.robot) for part in layout.open), default=0.0)
-    if not frames:
-        return curvature
-    return max(curvature, damping.Curvature.for_robot(layout.robot, frames).curvature)
+    robot = layout.robot
+    rows = [task.on(robot) for task in layout.tasks]
+    frames = _frames_of(rows)
+    if any(one.traits.is_sum for one in rows):  # moved less than the end effectors
+        frames |= set(robot.tips)
+    others = [
+        _curvature(task, robot)
+        for task, one in zip(layout.tasks, rows, strict=True)
+        if one.in_python or not one.fits_tree
+    ]
+    if frames:
+        others.append(damping.Curvature.for_robot(robot, sorted(frames)).curvature)
+    return max(others, default=0.0)
 
 
-def _curvature(rows: OpenRows, robot: Robot) -> float:
+def _curvature(task: Task, robot: Robot) -> float:
     """Return the largest second derivative of the weighted rows at the neutral configuration.
 
     The directions of the derivatives are each joint alone, and all joints together.
     """
-    n, q = robot.dof, robot.neutral()
+    n = robot.dof
     directions = np.vstack([np.eye(n), np.full(n, n**-0.5)])
-    return max(float(np.linalg.norm(rows.weights * rows.bias(q, one))) for one in directions)
-
-
-def input_spec(task: Task, robot: Robot, rows: int) -> _core.InputSpec:
-    """Return the sizes of a task's velocity and target if the compiled code can read both itself.
-
-    Otherwise, return an empty spec: the input is converted in Python.
-    """
-    kind = type(task)
-    owner = next(each for each in kind.__mro__ if "input_spec" in vars(each))
-    converts = any(
-        getattr(kind, name) is not getattr(owner, name) for name in ("targets", "velocities")
-    )
-    # A subclass may convert its input differently from the class whose sizes it inherits.
-    return _core.InputSpec() if converts else task.input_spec(robot, rows)
+    q = np.tile(robot.neutral(), (len(directions), 1))
+    bias = linearize(robot, task, q, qd=directions).bias_acceleration
+    assert bias is not None
+    return max(float(np.linalg.norm(one)) for one in bias)
 
 
 def task_gains(tasks: Sequence[Task]) -> list[float]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._core import TargetKind
 from supple.control.target_velocities import TargetVelocityIk, raise_not_valid
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import seen, stream_of
@@ -19,8 +20,14 @@ from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
 from supple.kinematics import Robot
 from supple.tasks import Task
-from supple.tasks.inputs import one_per_task, task_name
-from supple.tasks.posture import PostureRows
+from supple.tasks.inputs import (
+    conversion_error,
+    input_spec,
+    kind_of_targets,
+    one_per_task,
+    task_name,
+)
+from supple.tasks.layout import compile_tasks
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 THREADS = 64  # the same as `threads` in whole_body.cu
@@ -44,23 +51,23 @@ class Places:
 
 def places_of(task: Task, robot: Robot) -> tuple[Places, ...]:
     """Return the forms that the target of a task may have in GPU memory."""
+    kind = kind_of_targets(task)
+    if kind == TargetKind.OTHER:
+        raise conversion_error("target", task)
     rotation = tuple(3 * row + column for column in range(3) for row in range(3))
     turned = tuple(4 * row + column for column in range(3) for row in range(3))
     still = tuple(_ONE if row == column else _ZERO for column in range(3) for row in range(3))
-    rows = task.on(robot)
-    if rows.traits.has_pose:
-        begin = {(4, 4): turned, (3, 3): rotation, (3,): still}
-        end = {(4, 4): (3, 7, 11), (3,): (0, 1, 2)}
-        if (3, 3) in task.target_shapes:  # positions do not matter
-            end = {}
-        forms = task.target_shapes
-        return tuple(Places(form, begin[form] + end.get(form, (_ZERO,) * 3)) for form in forms)
-    if isinstance(rows, PostureRows):
-        own = Places((len(rows.picked),), tuple(range(len(rows.picked))))
-        spec = task.input_spec(robot, len(rows.picked))
-        whole = tuple(spec.positions)
-        return (own, Places((robot.nq,), whole)) if whole else (own,)
-    return (Places((3,), (0, 1, 2)),)  # an axis or a center of mass
+    if kind == TargetKind.POSE:
+        return (Places((4, 4), (*turned, 3, 7, 11)),)
+    if kind == TargetKind.POSITION:
+        return (Places((3,), (*still, 0, 1, 2)),)
+    if kind == TargetKind.ORIENTATION:  # positions do not matter
+        none = (_ZERO,) * 3
+        return (Places((3, 3), rotation + none), Places((4, 4), turned + none))
+    (size,) = compile_tasks(robot, (task,)).kernel.target_sizes
+    own = Places((size,), tuple(range(size)))
+    whole = tuple(input_spec(task, robot, size).positions)
+    return (own, Places((robot.nq,), whole)) if whole else (own,)
 
 
 def request_type(tasks: int) -> type[ctypes.Structure]:

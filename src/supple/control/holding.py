@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,7 @@ from supple.motion.linearization import Array
 from supple.tasks import Task, TaskLike, as_tasks
 from supple.tasks.closure import closure_tasks
 from supple.tasks.layout import CompiledTasks, compile_tasks
-from supple.tasks.open_task import OpenRows
-from supple.tasks.rows import WORLD
+from supple.tasks.rows import WORLD, TaskRows
 
 _CONFLICT = 0.1  # fraction of an error, left by the best joint motion, above which tasks conflict
 _NOTICED = 1e-9  # `noticed_error` of bindings/servo_holding.hpp
@@ -47,7 +46,7 @@ class HeldTasks:
         self.tasks = tasks = (*closing, *given)
         self.plain = tuple(_plain(robot, task) for task in tasks)
         self.layout = compile_tasks(robot, self.plain) if tasks else None
-        self.names = tuple(getattr(task, "frame", None) or "" for task in self.plain)
+        self.names = tuple(getattr(task, "frame", None) or "" for task in tasks)
         self._labels = [f"the loop {loop.name!r}" for loop in robot.loops]
         self._labels += [f"{one.follower!r} by {one.leader!r}" for one in robot.couplings]
 
@@ -120,24 +119,37 @@ def held_tasks(
     return HeldTasks(robot, tasks)
 
 
+@dataclass(frozen=True)
+class _Unweighted(Task):
+    """A task whose weights are 1."""
+
+    task: Task
+
+    def on(self, robot: Robot) -> TaskRows:
+        rows = self.task.on(robot)
+        return replace(rows, weights=(1.0,) * len(rows.weights))
+
+    def targets(self, robot: Robot, given: ArrayLike) -> Array:
+        return self.task.targets(robot, given)
+
+
 def _plain(robot: Robot, task: Task) -> Task:
     """Return a task without weights after checking that it can be held."""
     rows = task.on(robot)
     name = type(task).__name__
-    if any(rows.ranged) or (rows.traits.has_frame and _core.TASK_TILT in rows.picked):
+    if any(rows.ranged) or (rows.traits.is_twist and _core.TASK_TILT in rows.picked):
         raise InputError(f"a held {name} has no tolerance and no cone; given: {task!r}")
     if rows.alternate:
         raise InputError(f"a held {name} must not be alternate; given: {task!r}")
     fixed = rows.base is None and rows.axes == WORLD
-    if rows.traits.has_pose and rows.axes is not None and not fixed:
+    if rows.has_pose and rows.axes is not None and not fixed:
         raise InputError(
             f"the rows of a held {name} must be in the axes of its base, or of the world; given: "
             f"axes={rows.axes!r}"
         )
-    if isinstance(rows, OpenRows):
+    if rows.in_python:
         raise InputError(f"a {name} cannot be held; it is computed in Python")
-    plain = {"weight": 1.0, "length": 1.0}
-    return replace(task, **{key: plain[key] for key in plain if hasattr(task, key)})  # type: ignore[type-var]
+    return _Unweighted(task)
 
 
 def check_over(over: object) -> float:

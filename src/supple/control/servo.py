@@ -18,7 +18,6 @@ from supple.control.arguments import (
     check_robot_first,
     command_converter,
     default_gain,
-    input_spec,
     largest_curvature,
     limits_for,
     step_length,
@@ -44,7 +43,7 @@ from supple.redundancy.constraint import Constraint
 from supple.steps.basic import DLS, Pseudoinverse
 from supple.steps.yielding import Yielding
 from supple.tasks import Task, TaskLike
-from supple.tasks.inputs import common_shapes
+from supple.tasks.inputs import common_shapes, input_spec
 from supple.tasks.layout import compile_selected
 
 # What to do instead of setting an attribute.

@@ -16,6 +16,7 @@ from supple import _core
 from supple._arrays.checks import coordinates, number
 from supple._arrays.errors import raise_unusable_out
 from supple.control.arguments import GAIN, limits_for, task_gains
+from supple.control.velocity_ik import GeneralVelocityIk
 from supple.damping import Constant
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
@@ -108,6 +109,28 @@ class TargetVelocityIk:
         return returned()
 
 
+@dataclass(frozen=True, eq=False)
+class DenseTargetVelocityIk(TargetVelocityIk):
+    """A `TargetVelocityIk` with rows that are no forms of twists, which needs J as a whole.
+
+    Attributes:
+        step: The step for desired rows.
+        gains: Factors (m,) of the errors of the rows [1/s].
+    """
+
+    step: GeneralVelocityIk
+    gains: NDArray[np.float64]
+
+    def resolve(self, q: Any, target: Any, qd: Any, out: Any, threads: int) -> Array:  # noqa: D102
+        at, goals, before = self.numbers(q, target, qd)
+        speeds, returned = self.result(q, at.shape[:-1], out)
+        flat = np.asarray(at.reshape(-1, at.shape[-1]), np.float64)
+        aims = np.asarray(goals.reshape(len(flat), -1), np.float64)
+        e = self.gains * self.layout.error(flat, aims)
+        speeds[...] = self.step.limited(flat, e, before, threads).reshape(speeds.shape)
+        return returned()
+
+
 def raise_not_valid(q: Array, row: int) -> NoReturn:
     """Raise the error for a row of the flattened batch without a valid step."""
     place = [int(i) for i in np.unravel_index(row, q.shape[:-1])] if q.ndim > 1 else ""
@@ -165,20 +188,30 @@ def _prepared(
         raise InputError("limits need dt, the length of a step [s], and dt needs limits")
     length = 1.0 if dt is None else number(dt, "dt", above=0)
     default = GAIN if dt is None else min(GAIN, 1 / length)
-    return TargetVelocityIk(
-        layout=layout,
-        single=single,
-        brakes=bool(np.isfinite([bounds.max_acceleration, bounds.max_jerk]).any()),
-        kernel=_core.Velocity(
-            tasks=layout.kernel,
-            step=kernel_of(step),
-            limits=limits_spec(bounds, math.inf),
-            dt=length,
-            gain=number(default if gain is None else gain, "gain", least=0),
-            task_gains=task_gains(layout.tasks),
-        ),
-        multipliers=multipliers,
+    factor = number(default if gain is None else gain, "gain", least=0)
+    brakes = bool(np.isfinite([bounds.max_acceleration, bounds.max_jerk]).any())
+    kernel = _core.Velocity(
+        tasks=layout.kernel,
+        step=kernel_of(step),
+        limits=limits_spec(bounds, math.inf),
+        dt=length,
+        gain=factor,
+        task_gains=task_gains(layout.tasks),
     )
+    if all(task.on(robot).fits_tree for task in layout.tasks):
+        return TargetVelocityIk(layout, single, brakes, kernel, multipliers)
+    general = GeneralVelocityIk(
+        layout=layout,
+        tasks=(),
+        brakes=brakes,
+        step=kernel_of(step),
+        limits=bounds,
+        bound=math.inf,
+        dt=length,
+        kernel=kernel,
+    )
+    gains = factor * np.repeat([task.gain for task in layout.tasks], layout.counts)
+    return DenseTargetVelocityIk(layout, single, brakes, kernel, multipliers, general, gains)
 
 
 _cached = lru_cache(maxsize=64)(_prepared)
@@ -195,7 +228,7 @@ def _checked_tasks(layout: CompiledTasks) -> int:
         rows = task.on(layout.robot)
         for what, has in (
             ("evaluated in Python", any(part.open is rows for part in layout.open)),
-            ("relative to a base", rows.base is not None),
+            ("relative to a base", rows.base is not None and rows.traits.is_twist),
             ("with an allowed range", any(rows.ranged)),
             ("with alternate=True", rows.alternate),
         ):
@@ -204,7 +237,7 @@ def _checked_tasks(layout: CompiledTasks) -> int:
                     "targets need tasks in the world without ranges; given: "
                     f"{task_name(task)} {what}"
                 )
-        points += len(rows.picked) if rows.points else 0
+        points += len(rows.picked) if rows.traits.is_sum else 0
     if layout.open:
         raise InputError("targets need tasks of the kernel; given: a task evaluated in Python")
     if points + followers > _MOST_MULTIPLIERS:

@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 
 from supple._arrays.checks import like
-from supple.control.target_velocities import TargetVelocityIk, target_velocity_ik
+from supple.control.target_velocities import (
+    DenseTargetVelocityIk,
+    TargetVelocityIk,
+    target_velocity_ik,
+)
 from supple.control.velocity_ik import GeneralVelocityIk, velocity_ik
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
@@ -22,6 +26,7 @@ from supple.motion.limits import Limits
 from supple.redundancy.priority import Augmented
 from supple.steps.step import Step, resolve_with
 from supple.tasks import Task, TaskLike
+from supple.tasks.inputs import task_names
 from supple.tasks.layout import selected_tasks
 
 _cached = lru_cache(maxsize=64)(velocity_ik)
@@ -85,8 +90,8 @@ def velocities(
 
         if isinstance(prepared, GeneralVelocityIk):
             raise InputError(
-                "a GPU takes tasks of frames only; given: "
-                + ", ".join(type(task).__name__ for task in prepared.layout.tasks)
+                "a GPU takes tasks of frames only, whose velocities need no conversion in Python; "
+                f"given: {task_names(prepared.layout.tasks)}"
             )
         if threads is not None:
             raise InputError(f"threads is for device='cpu' only; given: {short_repr(threads)}")
@@ -123,6 +128,11 @@ def _toward_targets(
     if not is_named(device, "cpu") and (device is not None or there):
         from supple.control.gpu_targets import on_device  # NVIDIA's packages are optional
 
+        if isinstance(prepared, DenseTargetVelocityIk):
+            raise InputError(
+                "a GPU takes tasks of frames, centers of mass and postures only; given: "
+                f"{task_names(prepared.layout.tasks)}"
+            )
         if threads is not None:
             raise InputError(f"threads is for device='cpu' only; given: {short_repr(threads)}")
         gpu = on_device(prepared, device_named(device))

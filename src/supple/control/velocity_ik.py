@@ -27,7 +27,7 @@ from supple.redundancy.priority import Augmented
 from supple.steps.batch import check_sizes, run_batch, with_effectors
 from supple.steps.step import Step, guaranteed_norm, kernel_of
 from supple.tasks import TaskLike
-from supple.tasks.inputs import per_task, task_names
+from supple.tasks.inputs import per_task, reads_velocities, task_names
 from supple.tasks.layout import CompiledTasks, compile_selected
 
 FloatArray = NDArray[np.floating[Any]]
@@ -172,7 +172,7 @@ class VelocityIk:
 
 
 class GeneralVelocityIk(VelocityIk):
-    """A `VelocityIk` with tasks that are open or whose velocities are not twists.
+    """A `VelocityIk` with tasks that are open or whose velocities are not read as twists.
 
     Python evaluates open tasks between two calls of the kernel. A velocity is a sequence with one
     entry per task, in the form that the task documents, or the velocity of a single task.
@@ -204,22 +204,33 @@ class GeneralVelocityIk(VelocityIk):
     def resolve(  # noqa: D102
         self, q: FloatArray, velocity: FloatArray, qd: FloatArray | None, out: Any, threads: int
     ) -> FloatArray:
-        robot, m, lead = self.layout.robot, len(self.layout.rows), q.shape[:-1]
-        n, at = robot.nv, np.asarray(q.reshape(-1, robot.nq), np.float64)
-        J = self.layout.jacobian(at)
+        robot = self.layout.robot
+        at = np.asarray(q.reshape(-1, robot.nq), np.float64)
         e = self.layout.kernel.command(at, velocity.reshape(len(at), -1), threads)[0]
+        speeds = self.limited(at, e, qd, threads).reshape(*q.shape[:-1], robot.nv)
+        if out is None:
+            return speeds
+        np.copyto(out, speeds)
+        return out  # type: ignore[no-any-return]
+
+    def limited(
+        self, q: NDArray[np.float64], e: FloatArray, qd: FloatArray | None, threads: int
+    ) -> FloatArray:
+        """Return the step q̇ (K, nv) within limits for desired rows e (K, m) at q (K, nq)."""
+        robot, m = self.layout.robot, len(self.layout.rows)
+        n, J = robot.nv, self.layout.jacobian(q)
         free, lambda2 = run_batch(self.step, Linearization(J, e), threads)
-        before = np.zeros((len(at), n)) if qd is None else np.asarray(qd.reshape(-1, n), np.float64)
-        there = to_kernel(robot, at)
+        before = np.zeros((len(q), n)) if qd is None else np.asarray(qd.reshape(-1, n), np.float64)
+        there = to_kernel(robot, q)
         low, high = (end.reshape(there.shape) for end in self.limits.boxes(there, before, self.dt))
         # The two blocks of the step's least-squares problem, with the weights of rows and joints.
         rows = np.array(self.step.task_scale or (1.0,) * m)[:, None] * J
         joints = np.diag(1 / np.array(self.step.joint_scale or (1.0,) * n))
         damped = np.sqrt(lambda2)[:, None, None] * joints
-        speeds = _core.limited(
-            J=np.concatenate([rows, damped], axis=1).reshape(len(at), -1),
+        return _core.limited(
+            J=np.concatenate([rows, damped], axis=1).reshape(len(q), -1),
             dq=free,
-            lambda2=np.zeros((len(at), 1)),
+            lambda2=np.zeros((len(q), 1)),
             low=low,
             high=high,
             max_norm=self.bound,
@@ -227,11 +238,7 @@ class GeneralVelocityIk(VelocityIk):
             rows=m + n,
             columns=n,
             threads=threads,
-        )[0].reshape(*lead, n)
-        if out is None:
-            return speeds
-        np.copyto(out, speeds)
-        return out  # type: ignore[no-any-return]
+        )[0]
 
 
 def raise_not_finite(
@@ -292,7 +299,8 @@ def _made(
     dt: float,
 ) -> VelocityIk:
     within = Limits.none(layout.robot) if limits is None else limits
-    general = bool(layout.open) or any(size != 6 for size in layout.kernel.velocity_sizes)
+    twists = all(map(reads_velocities, layout.tasks)) and set(layout.kernel.velocity_sizes) == {6}
+    general = bool(layout.open) or not twists
     return (GeneralVelocityIk if general else VelocityIk)(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),

@@ -15,6 +15,7 @@ import numpy as np
 
 from supple import _core
 from supple._arrays.checks import FloatArray, number
+from supple._core import TargetKind
 from supple.errors import InputError, short_repr
 from supple.ik.solver import Solver
 from supple.kinematics import Robot
@@ -22,6 +23,7 @@ from supple.kinematics.configuration import configuration_gradient, velocity_gra
 from supple.kinematics.environment import thread_count
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import FrameNames, check_robot
+from supple.tasks.inputs import kind_of_targets
 from supple.tasks.rows import TaskRows
 
 DAMPING = 1e-5  # λ of the gradient of a solution, as a fraction of the norm of the Jacobian
@@ -149,7 +151,7 @@ class DifferentiableFrames:
 def _is_plain(rows: TaskRows, picked: tuple[int, ...]) -> bool:
     """Return whether rows are those of a frame in the world, without weights and tolerances."""
     return (
-        rows.traits.has_pose
+        rows.has_pose
         and rows.picked == picked
         and set(rows.weights) == {1.0}
         and rows.base is None
@@ -187,9 +189,10 @@ class DifferentiableSolver:
         refuse_loops(solver.robot, "a gradient of solutions")
         tasks = solver.tasks
         rows = [task.on(solver.robot) for task in tasks]
-        positions = (3,) in tasks[0].target_shapes
+        kinds = {kind_of_targets(task) for task in tasks}
+        positions = kinds == {TargetKind.POSITION}
         whole = tuple(range(3 if positions else 6))
-        same = all(task.target_shapes == tasks[0].target_shapes for task in tasks)
+        same = positions or kinds == {TargetKind.POSE}
         if not same or not all(_is_plain(one, whole) for one in rows):
             raise InputError(
                 "gradients are for tasks that are all poses, or all positions, of frames in the "

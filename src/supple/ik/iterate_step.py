@@ -30,6 +30,7 @@ from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import TaskTargets, largest_errors
+from supple.kinematics import Robot
 from supple.kinematics.configuration import from_kernel, integrate, to_kernel, within_limits
 from supple.motion.linearization import Array, Linearization
 from supple.redundancy.priority import Augmented, Priority
@@ -37,8 +38,7 @@ from supple.steps.basic import DLS
 from supple.steps.batch import run_batch
 from supple.steps.step import kernel_of
 from supple.tasks import Task
-from supple.tasks.layout import CompiledTasks, FloatArray, side_by_side
-from supple.tasks.open_task import OpenTask
+from supple.tasks.layout import CompiledTasks, FloatArray, side_by_side, sized
 
 # Tuned constants are explained in docs/constants.md.
 MAX_ITERATIONS = 1000  # default number of iterations of each seed
@@ -52,9 +52,9 @@ _MIN_DISPLACEMENT = 1e-14  # joint displacement per iteration below which a sear
 _HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # rules that use the previous step
 
 
-def needs_iteration(tasks: Sequence[Task], step: object) -> bool:
+def needs_iteration(robot: Robot, tasks: Sequence[Task], step: object) -> bool:
     """Return whether a problem is solved by this module: it has a step or an open task."""
-    return step is not None or any(isinstance(task, OpenTask) for task in tasks)
+    return step is not None or any(task.on(robot).in_python for task in tasks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,10 @@ class StepSearch:
         """Convert targets, one per task, to the kernel's layout (..., k); NaN if not finite."""
         robot, threads = self.layout.robot, self.options.threads
         each = [
-            task_numbers(robot, task, one, threads)
-            for task, one in zip(self.layout.tasks, given, strict=True)
+            sized(task_numbers(robot, task, one, threads), size, task, "targets")
+            for task, one, size in zip(
+                self.layout.tasks, given, self.layout.target_sizes, strict=True
+            )
         ]
         return np.ascontiguousarray(side_by_side(each, "targets"))
 

@@ -11,12 +11,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from supple._core import Target
 from supple.ik.seeds import joint_ranges, robot_size
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD
 from supple.kinematics.frames import owners
 from supple.motion.linearization import Array
-from supple.tasks import AxisTask, PoseTask, PositionTask, Task
+from supple.tasks import Task
+from supple.tasks.rows import TaskRows
 
 _LONG = 10.0  # range above which a prismatic joint belongs to a base, relative to the robot's size
 _MOST = 6  # largest number of coordinates of a base
@@ -68,8 +70,7 @@ def limbs_of(robot: Robot, tasks: Sequence[Task]) -> Limbs | None:
     if len(groups) < 2:
         return None
     frame = next(name for name, at in robot._tree.frames.items() if at.joint == last)
-    kinds = (PoseTask, PositionTask, AxisTask)
-    plain = all(isinstance(task, kinds) and task.base is None for task in tasks)
+    plain = all(_is_placed(task.on(robot)) for task in tasks)
     return Limbs(
         tuple(tuple(sorted(members)) for members, _ in groups),
         tuple(tuple(sorted(joints)) for _, joints in groups),
@@ -77,6 +78,12 @@ def limbs_of(robot: Robot, tasks: Sequence[Task]) -> Limbs | None:
         frame,
         _axis_of(robot, frame, list(base)) if plain else None,
     )
+
+
+def _is_placed(rows: TaskRows) -> bool:
+    """Return whether rows are a pose, a position or the direction of an axis in the world."""
+    is_pose = rows.has_pose and min(rows.picked) < 3
+    return rows.base is None and (is_pose or rows.traits.target == Target.DIRECTION)
 
 
 def _base_of(robot: Robot) -> tuple[dict[int, None], int]:

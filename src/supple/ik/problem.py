@@ -33,15 +33,9 @@ from supple.kinematics.configuration import from_kernel, to_kernel
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array
 from supple.steps.basic import DLS
-from supple.tasks import (
-    AxisTask,
-    PoseTask,
-    PositionTask,
-    Task,
-    TaskLike,
-)
-from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
-from supple.tasks.open_task import OpenTask
+from supple.tasks import PoseTask, Task, TaskLike
+from supple.tasks.inputs import kind_of_targets, task_name
+from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side, sized
 from supple.tasks.rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # number of entries in the table of seeds
@@ -63,12 +57,9 @@ _FEW_JOINTS = 6
 _SURPLUS_STARTS = 512  # default number of seeds of such problems
 _SAMPLES = 8  # number of configurations at which J shows which joints move the tasks
 _UNMOVED_COLUMN = 1e-12  # relative size of a column of J below which its joint moves no task
-_KINDS: dict[type[Task], TargetKind] = {
-    PoseTask: TargetKind.POSE,
-    PositionTask: TargetKind.POSITION,
-    AxisTask: TargetKind.AXIS,
-}
-_MAX_TASKS = 8  # largest number of tasks whose targets the kernel reads from Python objects
+# Forms of targets that the kernel reads from Python objects, for at most this number of tasks.
+_READ = (TargetKind.POSE, TargetKind.POSITION, TargetKind.DIRECTION)
+_MAX_TASKS = 8
 _FLOAT_TOLERANCE = 2e-5  # tolerance of the search in float32, relative to the size of positions
 
 
@@ -87,7 +78,6 @@ class CompiledProblem:
         seed_table: Seeds for the GPU.
         float_tolerance: Position tolerance of the search in float32 [m].
         default_starts: Default number of seeds of a target; 0 for the usual default.
-        poses: Number of tasks if all of them are poses, else 0.
         units: Units of the joints in distances between configurations (n,): 1 rad, or a length of
             the robot [m] for a prismatic joint.
         joint_scale: Scales (n,): the search moves as little as possible in the coordinates
@@ -104,7 +94,6 @@ class CompiledProblem:
     seed_table: SeedTable
     float_tolerance: float
     default_starts: int
-    poses: int
     units: Array
     joint_scale: Array | None
     kernel: _core.Solver
@@ -124,14 +113,12 @@ class CompiledProblem:
             raise InputError(
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
             )
+        robot, sizes = self.layout.robot, self.layout.target_sizes
         each = [
-            self._numbers(task, given[i], threads)
-            for task, i in zip(tasks, self.order, strict=True)
+            sized(task_numbers(robot, task, given[i], threads), size, task, "targets")
+            for task, i, size in zip(tasks, self.order, sizes, strict=True)
         ]
         return np.ascontiguousarray(side_by_side(each, "targets"))
-
-    def _numbers(self, task: Task, given: ArrayLike, threads: int) -> Array:
-        return task_numbers(self.layout.robot, task, given, threads)
 
     def rests(self, targets: Array) -> Array | None:
         """Return the rest postures of targets as seeds (..., n); None without a posture task.
@@ -151,9 +138,10 @@ class CompiledProblem:
 
 def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Array:
     """Convert the targets of one task to the kernel's layout, nonfinite ones of a batch to NaN."""
-    made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
-    if made is not None:
-        return made
+    if kind_of_targets(task) is TargetKind.POSE:
+        made = _core.pose_numbers(given, threads)
+        if made is not None:
+            return made
     try:
         return task.targets(robot, given)
     except InputError:
@@ -211,7 +199,7 @@ def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, flo
 def _compiled(
     robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float | None
 ) -> CompiledProblem:
-    if any(isinstance(task, OpenTask) for task in tasks):
+    if any(task.on(robot).in_python for task in tasks):
         raise InputError("tasks must not include an OpenTask, which the kernel cannot evaluate")
     met = [i for i, task in enumerate(tasks) if not task.is_preference]
     if not met:
@@ -225,6 +213,12 @@ def _compiled(
             "solve takes no tasks in spatial coordinates, because they mix errors of "
             "position and rotation; given: axes='spatial'"
         )
+    for task, one in zip(layout.tasks[len(met) :], rows[len(met) :], strict=True):
+        if not one.traits.is_linear:
+            raise InputError(
+                "a task of solve that is a preference must have the rows of a posture; given: "
+                f"{task_name(task)}"
+            )
     if any(one.traits.is_linear and one.lower for one in rows):
         raise InputError(
             "a PostureTask of solve is a preference and must have no tolerance; given: a tolerance"
@@ -245,9 +239,9 @@ def _compiled(
     slides = _prismatic_units(robot, reach, is_long, max_step)
     posture_index, posture_weight = _postures(robot, rows[len(met) :], layout)
     measures = [
-        Measure.ROTATION if c >= 3 else Measure.POSITION
+        Measure.ROTATION if turns else Measure.POSITION
         for one in rows[: len(met)]
-        for c in one.picked
+        for turns in one.turns
     ]
     weights = layout.weights[:primary]
     bounded = _bounded(weights, measures, reach)
@@ -257,7 +251,6 @@ def _compiled(
     rule = damping or ErrorNorm(_DAMPING * scale)
     features = np.array([x for one in rows for x in seed_features(one, reach)])
     starts = SeedTable.of(robot, shares, features)
-    poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
     float_tolerance = _FLOAT_TOLERANCE * max(reach, largest)
     joints, demanded = moving_joints_and_rows(layout, primary)
     few = joints < min(demanded, _FEW_JOINTS) and len(met) == 1 and not robot.prismatic.any()
@@ -308,7 +301,6 @@ def _compiled(
         starts,
         float_tolerance,
         default_starts,
-        poses,
         np.where(robot.prismatic, reach, 1.0),
         np.array(slides["joint_scale"])
         if slides["joint_scale"] and isinstance(rule, ErrorNorm)
@@ -363,11 +355,12 @@ def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -
 
     The list is empty if a task has targets that the kernel cannot read.
     """
-    if len(tasks) > _MAX_TASKS or not all(type(task) in _KINDS for task in tasks):
+    kinds = [kind_of_targets(task) for task in tasks]
+    if len(tasks) > _MAX_TASKS or not all(kind in _READ for kind in kinds):
         return []
     begins = np.cumsum([0, *layout.kernel.target_sizes])
     places = {task: int(begins[k]) for k, task in enumerate(moved)}
-    return [TargetSpec(kind=_KINDS[type(task)], begin=places[i]) for i, task in enumerate(tasks)]
+    return [TargetSpec(kind=kind, begin=places[i]) for i, kind in enumerate(kinds)]
 
 
 def _step(rule: KernelRule, rows: int) -> _core.StepSpec:

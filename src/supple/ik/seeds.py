@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._core import Target
 from supple.kinematics import Robot
 from supple.kinematics.configuration import from_kernel
 from supple.kinematics.frames import longest_path, may_turn
@@ -140,7 +141,7 @@ def task_sizes(
 
 def _moves(rows: TaskRows) -> bool:
     """Return whether a task has position rows."""
-    return rows.traits.has_position and min(rows.picked) < 3
+    return rows.has_position and min(rows.picked) < 3
 
 
 def seed_features(rows: TaskRows, reach: float) -> list[float]:
@@ -150,11 +151,16 @@ def seed_features(rows: TaskRows, reach: float) -> list[float]:
     """
     place = 2.0 ** -math.frexp(reach)[1]
     reach *= place
+    turning, target = reach * _TURN**0.5, rows.traits.target
     if rows.traits.is_linear:
         return [0.0] * len(rows.picked)
-    if not rows.traits.has_position:
-        return [reach * _TURN**0.5] * rows.traits.target_size
-    if not rows.traits.has_pose:
+    if target == Target.OTHER:  # how near two targets are to each other is not known
+        return [0.0] * (rows.traits.target_size or len(rows.picked))
+    if target == Target.DIRECTION:
+        return [turning] * rows.traits.target_size
+    if target == Target.NUMBERS:
+        return [turning if turns else place for turns in rows.turns]
+    if target == Target.POSITION:
         return [float(c in rows.picked) for c in range(3)]
     turns = [len([c for c in rows.picked if c >= 3]) == 3] * 3
     if rows.about >= 0:

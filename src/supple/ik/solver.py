@@ -188,7 +188,7 @@ class Solver(_core.TargetSolver):
             precision=precision,
             check=WorldCheck.of(robot, world, clearance),
         )
-        iterates = needs_iteration(selected, step)
+        iterates = needs_iteration(robot, selected, step)
         check_iterated(iterates, max_iterations, settings)
         self._robot, self._tasks = robot, selected
         self._given: dict[str, Any] = {

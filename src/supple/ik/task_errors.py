@@ -17,7 +17,6 @@ from supple.motion.linearization import Array
 from supple.tasks import Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import CompiledTasks, compile_tasks
-from supple.tasks.open_task import OpenTask
 
 
 class TaskTargets(NamedTuple):
@@ -74,15 +73,7 @@ def largest_errors(
 
 def rotating_rows(layout: CompiledTasks) -> list[NDArray[np.bool_]]:
     """Return, for each task, which of its rows are rotations."""
-    return [_turns(task, layout) for task in layout.tasks]
-
-
-def _turns(task: Task, layout: CompiledTasks) -> NDArray[np.bool_]:
-    """Return a mask of the rows of a task that are rotations."""
-    rows = task.on(layout.robot)
-    if isinstance(task, OpenTask):
-        return np.full(len(rows.names), task.unit == "rad")
-    return np.array([c >= 3 for c in rows.picked])
+    return [np.array(task.on(layout.robot).turns) for task in layout.tasks]
 
 
 def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Array) -> Array:
@@ -144,9 +135,9 @@ def surplus_rows(robot: Robot, tasks: Sequence[Task]) -> str:
 
     Rows with an allowed range do not count: they are met in a whole set of configurations.
     """
-    met = [task for task in tasks if not task.is_preference and not isinstance(task, OpenTask)]
-    if len(met) < len(tasks) and any(isinstance(task, OpenTask) for task in tasks):
-        return ""  # the joints of an open task are not known
+    if any(task.on(robot).in_python for task in tasks):
+        return ""  # the joints that move them are not known
+    met = [task for task in tasks if not task.is_preference]
     for members, _ in groups_of([moving_joints(robot, task) for task in met]):
         layout = compile_tasks(robot, tuple(met[k] for k in members))
         joints, rows = moving_joints_and_rows(layout, len(layout.rows))

@@ -29,7 +29,7 @@ from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.paths.spline import Spline
 from supple.paths.timing import Bounds, TimeLaw, time_law
-from supple.tasks import PoseTask, PositionTask
+from supple.tasks import PositionTask
 from supple.tasks.layout import CompiledTasks, compile_selected
 
 DT = 1e-3  # length of a step of a timed path, if it is not given [s]
@@ -284,7 +284,8 @@ def to_trajectory(
 
 def _weakest(layout: CompiledTasks, q: Array, J: Array) -> Array:
     """Return the smallest singular values (K,) of the weighted Jacobians J (K, m, n)."""
-    frames = [task.frame for task in layout.tasks if isinstance(task, PoseTask)]
-    if len(frames) == 1 and (layout.weights == 1).all() and J.shape[1] == 6:
-        return np.asarray(layout.robot.singular_values(q, frames[0])[:, -1])
+    rows = [task.on(layout.robot) for task in layout.tasks]
+    plain = len(rows) == 1 and rows[0].has_pose and rows[0].base is None
+    if plain and len(layout.rows) == 6 and (layout.weights == 1).all():
+        return np.asarray(layout.robot.singular_values(q, rows[0].frame)[:, -1])
     return np.asarray(np.linalg.svd(J, compute_uv=False)[:, -1])

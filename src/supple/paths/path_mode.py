@@ -246,8 +246,8 @@ def _at(layout: CompiledTasks, commands: Commands, s: Array) -> Array:
     part = ((s - t[k]) / (t[k + 1] - t[k]))[:, None]
     made = targets[k] + part * (targets[k + 1] - targets[k])
     begin = 0
-    for size in layout.kernel.target_sizes:
-        if size == _POSE:  # the columns of a rotation, then a position
+    for task, size in zip(layout.tasks, layout.kernel.target_sizes, strict=True):
+        if task.on(layout.robot).has_pose:  # the columns of a rotation, then a position
             place = slice(begin, begin + size)
             made[:, place] = _poses(targets[k][:, place], targets[k + 1][:, place], part[:, 0])
         begin += size

@@ -20,7 +20,6 @@ from supple.motion.linearization import Array
 from supple.tasks.inputs import per_task
 
 COUNT = 200  # number of intervals of a path given by a function, before refinement
-_POSE = 12  # number of values of a target with a rotation
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +102,7 @@ class PathTargets:
         poses = [
             end
             for task, end in zip(self.problem.layout.tasks, ends, strict=True)
-            if task.on(robot).traits.has_position
+            if task.on(robot).has_position
         ]
         extents = [np.ptp(self.numbers[:, end - 3 : end], axis=0).max() for end in poses]
         length = max([robot_size(robot), *self.problem.units[robot.prismatic], *extents])
@@ -113,9 +112,10 @@ class PathTargets:
     def _turns(self) -> tuple[list[int], Array]:
         """Where rotations begin in a target (r,); rotation vectors to the next (N - 1, r, 3)."""
         begins, turns, end = [], [], 0
-        for size in self.problem.layout.kernel.target_sizes:
+        layout = self.problem.layout
+        for task, size in zip(layout.tasks, layout.kernel.target_sizes, strict=True):
             begin, end = end, end + size
-            if size == _POSE:  # the columns of R, then the origin
+            if task.on(layout.robot).has_pose:  # the columns of R, then the origin
                 R = self.numbers[:, begin : begin + 9].reshape(-1, 3, 3)  # transposed
                 begins.append(begin)
                 turns.append(log(R[:-1] @ R[1:].swapaxes(-1, -2)))

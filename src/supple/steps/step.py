@@ -104,7 +104,8 @@ class BatchStep:
             velocity: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its
                 origin, in world axes unless the task specifies others; (..., k, 6) for k tasks.
                 Components without a row in the task are ignored. If one of the tasks is not of a
-                frame, a sequence with one velocity per task, in the form of each task.
+                frame, or its class converts velocities itself, a sequence with one velocity per
+                task, in the form of each task.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
                 effectors. Without targets, a task with `alternate=True` has the
                 ordinary J, as in a `Servo` without a target.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number_field
-from supple._core import Goal, InputSpec
+from supple._core import Goal, InputSpec, TargetKind
 from supple.kinematics import Robot
 from supple.kinematics.chain import z_onto
 from supple.motion.linearization import Array
@@ -79,6 +79,7 @@ class AxisTask(Task):
 
     target_shapes: ClassVar[tuple[Shape, ...]] = ((3,),)
     velocity_shape: ClassVar[Shape] = (3,)
+    target_kind: ClassVar[TargetKind] = TargetKind.DIRECTION
 
     frame: str | None = None
     axis: tuple[float, float, float] = (0.0, 0.0, 1.0)

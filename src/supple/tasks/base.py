@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import coordinates
-from supple._core import InputSpec
+from supple._core import InputSpec, TargetKind
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
@@ -21,13 +21,25 @@ Shape: TypeAlias = tuple[int, ...]
 class Task:
     """Base class of the tasks. Subclasses define the rows, targets and velocities.
 
-    Code outside of a subclass tells kinds of tasks apart only by these class attributes.
+    Code outside of a subclass tells kinds of tasks apart only by these attributes, and by those of
+    their `TaskRows`.
+
+    Attributes:
+        target_shapes: The shapes that one target may have; empty if they depend on the robot.
+        velocity_shape: The shape of a velocity; empty if it depends on the robot.
+        target_kind: The form of targets, for code that reads them without calling `targets`, as on
+            a GPU; `OTHER` if only `targets` can read them. It is ignored in a subclass that
+            overrides `targets` alone.
+        is_preference: Whether `solve` meets all other tasks first, and then comes as near to the
+            targets of this one as possible. Its rows must be those of a posture.
+        gain: Factor on the gain of a `Servo`.
     """
 
-    target_shapes: ClassVar[tuple[Shape, ...]] = ()  # of one target; () if they depend on the robot
+    target_shapes: ClassVar[tuple[Shape, ...]] = ()
     velocity_shape: ClassVar[Shape] = ()
-    is_preference: ClassVar[bool] = False  # for `solve`, which meets all other tasks first
-    gain: float = 1.0  # factor on the gain of a `Servo`
+    target_kind: ClassVar[TargetKind] = TargetKind.OTHER
+    is_preference: ClassVar[bool] = False
+    gain: float = 1.0
 
     def on(self, robot: Robot) -> TaskRows:
         """Return the rows of the task on a robot, with all names resolved.
@@ -39,15 +51,23 @@ class Task:
         raise NotImplementedError
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:
-        """Check targets and convert them to the kernel's layout (..., 12 or 3 or rows)."""
+        """Check targets (...) and convert them to the kernel's layout (..., k).
+
+        For a pose, k is 12: the columns of the rotation, then the position. For a direction or a
+        position it is 3, for a posture the number of rows.
+        """
         raise NotImplementedError
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:
-        """Check velocities and convert them to the kernel's layout (..., 6 or rows)."""
+        """Check velocities (...) and convert them to the kernel's layout (..., k).
+
+        For a pose and an axis, k is 6: a twist. For a position it is 3, for a posture the number of
+        rows.
+        """
         raise NotImplementedError
 
     def differences(self, begin: Array, end: Array) -> Array:
-        """Return the motion between targets (..., 12 or 3 or rows), in the layout of a velocity.
+        """Return the motion between targets (..., k), in the kernel's layout of a velocity.
 
         Raises:
             InputError: The rows are in the axes of another frame, whose motion is unknown.
@@ -55,9 +75,10 @@ class Task:
         raise NotImplementedError
 
     def input_spec(self, robot: Robot, rows: int) -> InputSpec:
-        """Return the sizes of velocities and targets that the compiled code reads directly.
+        """Return the sizes of velocities and targets that a compiled `Servo` reads directly.
 
-        By default it reads none directly: `velocities` and `targets` convert them in Python.
+        By default it reads none directly: `velocities` and `targets` convert them in Python. It is
+        ignored in a subclass that overrides only these two methods, or one of them.
 
         Args:
             robot: The robot.

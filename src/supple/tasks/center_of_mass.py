@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number_field
-from supple._core import Goal, InputSpec
+from supple._core import Goal, InputSpec, TargetKind
+from supple.errors import join_names
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD, FixedFrame
 from supple.kinematics.dynamics import bodies
-from supple.kinematics.frames import ancestors_of, chain_of
+from supple.kinematics.frames import ancestors_of, chain_of, placed
 from supple.kinematics.named_chain import ROWS
 from supple.motion.linearization import Array
 from supple.tasks.base import Shape, Task
@@ -25,9 +26,35 @@ from supple.tasks.tolerance import Tolerance, ranges_of
 
 @dataclass(frozen=True, eq=False)
 class PointsRows(TaskRows):
-    """The rows of a weighted sum of points, x = Σ share p, in world axes."""
+    """The rows of a weighted sum of points, x = Σ share p, in world axes.
+
+    The target is x* (3,) [m], the velocity ẋ (3,) [m/s].
+    """
 
     goal: ClassVar[Goal] = Goal.POINTS
+
+    @staticmethod
+    def of(
+        robot: Robot,
+        shares: Mapping[str, float],
+        rows: Sequence[str] = ROWS[:3],
+        weight: Weight = 1.0,
+    ) -> PointsRows:
+        """Return the rows for the origins of some frames.
+
+        Args:
+            robot: The robot.
+            shares: The share of each frame, by its name.
+            rows: The controlled rows, among "x", "y", "z".
+            weight: One weight for all rows, or one per row.
+        """
+        return PointsRows(
+            picked=tuple(ROWS.index(row) for row in rows),
+            weights=weights_of(weight, len(rows)),
+            names=tuple(f"{row} of the weighted sum of {join_names(shares)}" for row in rows),
+            points=tuple(placed(robot, frame) for frame in shares),
+            shares=tuple(float(share) for share in shares.values()),
+        )
 
     def jacobian(  # noqa: D102
         self, robot: Robot, q: Array, target: Array | None = None
@@ -71,6 +98,7 @@ class CenterOfMassTask(Task):
 
     target_shapes: ClassVar[tuple[Shape, ...]] = ((3,),)
     velocity_shape: ClassVar[Shape] = (3,)
+    target_kind: ClassVar[TargetKind] = TargetKind.NUMBERS
 
     rows: Sequence[str] | None = None
     weight: Weight = 1.0

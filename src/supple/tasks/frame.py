@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number_field, poses, real_numbers
-from supple._core import InputSpec
+from supple._core import InputSpec, TargetKind
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.named_chain import ROWS
@@ -219,6 +219,7 @@ class PoseTask(_TurningTask, _MetricTask):
 
     target_shapes: ClassVar[tuple[Shape, ...]] = ((4, 4),)
     velocity_shape: ClassVar[Shape] = (6,)
+    target_kind: ClassVar[TargetKind] = TargetKind.POSE
 
     def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=6, target=16)
@@ -245,6 +246,7 @@ class PositionTask(_MetricTask):
     known = ROWS[:3]
     target_shapes: ClassVar[tuple[Shape, ...]] = ((3,),)
     velocity_shape: ClassVar[Shape] = (3,)
+    target_kind: ClassVar[TargetKind] = TargetKind.POSITION
 
     def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, target=3)
@@ -276,6 +278,7 @@ class OrientationTask(_TurningTask):
     known = ROWS[3:]
     target_shapes: ClassVar[tuple[Shape, ...]] = ((3, 3), (4, 4))
     velocity_shape: ClassVar[Shape] = (3,)
+    target_kind: ClassVar[TargetKind] = TargetKind.ORIENTATION
 
     def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, velocity_begin=3, target=9)

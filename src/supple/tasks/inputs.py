@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from supple._arrays.checks import of_other_library, to_numpy
+from supple._core import InputSpec, TargetKind
 from supple.errors import InputError, join_names, short_repr
-from supple.tasks import PoseTask, Task
+from supple.kinematics import Robot
+from supple.tasks import Task
 from supple.tasks.base import Shape
 
 _MAX_NAMED = 8  # maximum number of tasks named in a message
@@ -61,6 +64,46 @@ def common_shapes(tasks: Sequence[Task], name: str = "target") -> tuple[Shape, .
     return tuple(shape for shape in each[0] if all(shape in other for other in each))
 
 
+def kind_of_targets(task: Task) -> TargetKind:
+    """Return the form of a task's targets; `OTHER` if only its `targets` can read them."""
+    known = _describes(type(task), "target_kind", "targets")
+    return task.target_kind if known else TargetKind.OTHER
+
+
+def input_spec(task: Task, robot: Robot, rows: int) -> InputSpec:
+    """Return the sizes of a task's velocity and target if compiled code can read both itself.
+
+    Otherwise, return an empty spec: the input is converted in Python.
+    """
+    read = _describes(type(task), "input_spec", "targets", "velocities")
+    return task.input_spec(robot, rows) if read else InputSpec()
+
+
+def reads_velocities(task: Task) -> bool:
+    """Return whether code may read velocities of a task without calling `velocities`."""
+    return _describes(type(task), "velocity_shape", "velocities")
+
+
+def conversion_error(name: str, task: Task) -> InputError:
+    """Return the error for a target or velocity in GPU memory that only Python can convert."""
+    return InputError(
+        f"the {name} of {task_name(task)} must be in host memory, because its class converts it in "
+        "Python; given: an array in GPU memory"
+    )
+
+
+def _described(kind: type[Task], attribute: str, *methods: str) -> bool:
+    """Return whether an attribute of a class describes its methods.
+
+    It does not if a subclass has overridden a method without the attribute.
+    """
+    owner = next(each for each in kind.__mro__ if attribute in vars(each))
+    return all(getattr(kind, name) is getattr(owner, name) for name in methods)
+
+
+_describes: Callable[..., bool] = lru_cache(maxsize=256)(_described)
+
+
 def _as_array(given: Any) -> Any:
     """Return an array of another library as an array of NumPy, and other objects unchanged.
 
@@ -86,7 +129,7 @@ def one_per_task(name: str, tasks: Sequence[Task]) -> str:
     """Return the beginning of the error for an argument that needs one value per task."""
     expected = f"{name} must be a sequence with one {name} for each of"
     frames = [getattr(task, "frame", None) for task in tasks]
-    if all(type(task) is PoseTask for task in tasks) and all(frames):
+    if all(kind_of_targets(task) == TargetKind.POSE for task in tasks) and all(frames):
         names = join_names(frame for frame in frames if frame is not None)
         selects = f"(frame={frames[0]!r} selects one)"
         return f"{expected} {len(tasks)} tasks, the poses of {names} {selects}"

@@ -100,7 +100,9 @@ class CompiledTasks:
         """
         self._check(given, "target")
         each = [
-            np.full(size, np.nan) if one is None else task.targets(self.robot, one)
+            np.full(size, np.nan)
+            if one is None
+            else sized(task.targets(self.robot, one), size, task, "targets")
             for task, one, size in zip(self.tasks, given, self.kernel.target_sizes, strict=True)
         ]
         return side_by_side(each, "targets")
@@ -112,7 +114,9 @@ class CompiledTasks:
         """
         self._check(given, "velocity")
         each = [
-            np.zeros(size) if one is None else task.velocities(self.robot, one)
+            np.zeros(size)
+            if one is None
+            else sized(task.velocities(self.robot, one), size, task, "velocities")
             for task, one, size in zip(self.tasks, given, self.kernel.velocity_sizes, strict=True)
         ]
         return side_by_side(each, "velocities")
@@ -167,6 +171,11 @@ class CompiledTasks:
         """Write the rows of open tasks into J (..., m, n) and e (..., m)."""
         for part in self.open:
             part.write(q, targets, J, e)
+
+    @cached_property
+    def target_sizes(self) -> tuple[int, ...]:
+        """Number of values in the target of each task, in the kernel's layout."""
+        return tuple(self.kernel.target_sizes)
 
     @cached_property
     def _alternates(self) -> bool:
@@ -251,7 +260,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
         effectors=tuple(rows.effectors for rows in laid),
         ranged=np.array([one for rows in laid for one in rows.ranged]),
         tilts=np.array(
-            [c == _core.TASK_TILT and one.traits.has_frame for one in laid for c in one.picked]
+            [c == _core.TASK_TILT and one.traits.is_twist for one in laid for c in one.picked]
         ),
         kernel=kernel,
         open=tuple(
@@ -298,6 +307,19 @@ def compile_selected(
     """Return the compiled tasks, and the second result of `selected_tasks`."""
     each, single = selected_tasks(robot, frame, tasks)
     return compile_tasks(robot, each), single
+
+
+def sized(made: FloatArray, size: int, task: Task, method: str) -> NDArray[np.float64]:
+    """Return what a method of a task has returned, after checking its last axis.
+
+    Raises:
+        InputError: A user's class returns numbers of another size than the kernel expects.
+    """
+    if made.shape[-1:] == (size,):
+        return np.asarray(made, np.float64)
+    raise InputError(
+        f"{type(task).__name__}.{method} must return (..., {size}); given: {made.shape}"
+    )
 
 
 def side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.float64]:

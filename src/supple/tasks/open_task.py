@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of
-from supple._core import InputSpec
+from supple._core import InputSpec, TargetKind
 from supple.errors import InputError, check_one_of, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import integrate
@@ -58,6 +58,8 @@ class OpenTask(Readable, Task):
     References:
         Deo & Walker 1995, section 4 (x_c = f_c(θ)); Buss 2009, section 4.
     """
+
+    target_kind: ClassVar[TargetKind] = TargetKind.NUMBERS
 
     function: Function
     _: KW_ONLY
@@ -113,10 +115,21 @@ class OpenRows(PostureRows):
     Attributes:
         function: f, from q (nq,) to x (k,), or to a pair of x (k,) and J (k, n).
         robot: The robot.
+        unit: Unit of the rows.
     """
+
+    in_python: ClassVar[bool] = True
 
     function: Function | None = None
     robot: Robot | None = None
+    unit: Literal["m", "rad"] = "m"
+
+    @property
+    def turns(self) -> tuple[bool, ...]:  # noqa: D102
+        return (self.unit == "rad",) * len(self.names)
+
+    def moved_by(self, robot: Robot) -> frozenset[int]:  # noqa: D102
+        return frozenset(range(robot.nv))
 
     def value(self, q: Array) -> Array:
         """Return x (k,) at a configuration (n,)."""
@@ -195,6 +208,7 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
         names=tuple(names),
         function=task.function,
         robot=robot,
+        unit=task.unit,
     )
     ranges = dict(ranges_of(task.tolerance, names, "OpenTask: tolerance", single=True) or ())
     return within(made, [ranges.get(name) for name in names])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of, number_field
-from supple._core import Goal, InputSpec
+from supple._core import Goal, InputSpec, TargetKind
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, to_kernel
@@ -71,6 +71,7 @@ class PostureTask(Task):
             names to ranges. Only for `Servo` and `simulate`.
     """
 
+    target_kind: ClassVar[TargetKind] = TargetKind.NUMBERS
     is_preference: ClassVar[bool] = True
 
     joints: Sequence[str] | None = None

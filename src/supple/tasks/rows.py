@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from supple._core import TASK_TILT, Goal, GoalTraits, traits_of
+from supple._core import TASK_TILT, Goal, GoalTraits, Target, traits_of
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.chain import FixedFrame
@@ -34,7 +34,8 @@ class TaskRows:
 
     Attributes:
         picked: Component of the twist for each row, 0 to 5, or 6 for the tilt of an axis, which is
-            the last row; for joints, their indices.
+            the last row; for joints, their indices. Rows of other quantities may use 0 to 5 as
+            they like; see `turns`.
         weights: The weight of each row.
         names: The name of each row.
         frame: The controlled frame; empty if there is none.
@@ -57,6 +58,7 @@ class TaskRows:
     """
 
     goal: ClassVar[Goal] = Goal.FRAME  # the quantity in the kernel
+    in_python: ClassVar[bool] = False  # whether Python evaluates the rows, instead of the kernel
 
     picked: tuple[int, ...]
     weights: tuple[float, ...]
@@ -78,6 +80,38 @@ class TaskRows:
     def traits(self) -> GoalTraits:
         """The properties of the rows that code outside of their class needs."""
         return traits_of(self.goal)
+
+    @property
+    def turns(self) -> tuple[bool, ...]:
+        """Whether each row is an angle [rad]; other rows are lengths [m]."""
+        return tuple(c >= 3 for c in self.picked)
+
+    @property
+    def fits_tree(self) -> bool:
+        """Whether the rows are forms of the twists of bodies, or coordinates of q."""
+        traits = self.traits
+        return traits.is_twist or traits.is_sum or traits.is_linear
+
+    @property
+    def has_pose(self) -> bool:
+        """Whether a target is a pose, and the rows are components of the twist toward it."""
+        return self.traits.target == Target.POSE
+
+    @property
+    def has_position(self) -> bool:
+        """Whether the last three values of a target are a position [m]."""
+        return self.traits.target in (Target.POSE, Target.POSITION)
+
+    @property
+    def is_whole_pose(self) -> bool:
+        """Whether the rows are the pose of a frame in the world, without a tolerance."""
+        return (
+            self.has_pose
+            and set(self.picked) == set(range(len(ROWS)))
+            and self.base is None
+            and self.about < 0
+            and not self.lower
+        )
 
     @property
     def ranged(self) -> tuple[bool, ...]:

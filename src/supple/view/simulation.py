@@ -368,9 +368,11 @@ class Simulation:
     def _make(self) -> None:
         """Build the controllers of the robot and the ghost; the joints keep their speeds."""
         given, robot = self.settings, self.robot
-        task = sp.PositionTask if self._positions else sp.PoseTask
         self._rows = rows = controlled_rows(robot, self._positions)
-        self._tasks = tuple(task(frame, rows=rows) for frame in self.frames)
+        self._tasks = tuple(
+            sp.PositionTask(frame, rows=rows) if self._positions else sp.PoseTask(frame, rows=rows)
+            for frame in self.frames
+        )
         step = method(given.method, robot, dt=DT, frames=self.frames, rows=rows, **given.parameters)
         limits = sp.Limits.none(robot)
         if given.limited:

@@ -19,10 +19,8 @@ from supple.ik.branches.general import general_arm, numbers_of
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import robot_size
 from supple.kinematics import Robot
-from supple.kinematics.named_chain import ROWS
 from supple.kinematics.structure import Structure, frozen_structure
 from supple.motion.linearization import Array
-from supple.tasks import PoseTask, Task
 
 GRID = 32  # number of values at which a joint of a redundant arm is fixed
 _COARSE, _TRIALS = 8, 64  # numbers of such values and of random poses in the choice of this joint
@@ -157,11 +155,12 @@ Arm: TypeAlias = ClosedFormArm | AnyArm | RedundantArm
 def arm_of(problem: CompiledProblem) -> Arm | str:
     """Return the arm of a problem, or why its solutions can only be found by a search."""
     robot, tasks = problem.layout.robot, problem.layout.tasks
-    if len(tasks) != 1 or not is_whole_pose(tasks[0]):
+    rows = tasks[0].on(robot)
+    if len(tasks) != 1 or not rows.is_whole_pose:
         if problem.primary < robot.dof:
             return f"{problem.primary} rows for {robot.dof} joints have infinitely many solutions"
         return "the tasks are not the pose of one frame"
-    frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
+    frame = rows.frame
     structure = robot._structure(frame)
     if robot.nq != robot.nv:
         return structure.reason or "another joint of the robot is a ball joint"
@@ -291,15 +290,3 @@ def _grid(robot: Robot, joint: int, count: int) -> Array:
     elif not np.isfinite(half):
         half = robot_size(robot)
     return np.asarray(middle + half * (2 * np.arange(count) + 1 - count) / count)
-
-
-def is_whole_pose(task: Task) -> bool:
-    """Return whether a task is the pose of a frame in the world, without a tolerance."""
-    return (
-        isinstance(task, PoseTask)
-        and (task.rows is None or set(task.rows) == set(ROWS))
-        and task.base is None
-        and task.tolerance is None
-        and task.about is None
-        and bool(np.all(np.asarray(task.weight) > 0))
-    )

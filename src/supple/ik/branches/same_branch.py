@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.ik.branches.arms import is_whole_pose
 from supple.kinematics import Robot
 from supple.kinematics.branch import branch_signs, has_branches
 from supple.kinematics.configuration import difference, integrate
 from supple.motion.linearization import Array
-from supple.tasks import PoseTask, TaskLike
+from supple.tasks import TaskLike
 from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks
 
 _STEP = 0.02  # largest joint displacement between two samples of a motion [rad or m]
@@ -47,8 +46,8 @@ def on_same_branch(
     a[~same], b[~same] = robot.neutral(), robot.neutral()
     check = same.copy()  # motions to be sampled
     frame = None
-    if len(met) == 1 and isinstance(met[0], PoseTask) and is_whole_pose(met[0]):
-        frame = met[0].frame or robot.tips[0]
+    if len(met) == 1 and (rows := met[0].on(robot)).is_whole_pose:
+        frame = rows.frame
     if frame is not None and has_branches(robot, frame):
         # Elbow and wrist depend on one joint each and change their sign every half turn, so equal
         # signs within half a turn are enough.

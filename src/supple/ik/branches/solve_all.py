@@ -25,7 +25,6 @@ from supple.ik.solutions import Solutions, all_of_one
 from supple.kinematics import Robot
 from supple.kinematics.configuration import from_kernel
 from supple.motion.linearization import Array
-from supple.tasks import PoseTask
 from supple.tasks.inputs import per_task
 
 if TYPE_CHECKING:
@@ -222,9 +221,9 @@ def _searched(
     """Return the solutions that a search finds."""
     driver, reason = Driver(problem, options), f"{why}; {_SEEDS}"
     batch, robot = targets.shape[:-1], problem.layout.robot
-    task, frame = problem.layout.tasks[0], None
-    if len(problem.layout.tasks) == 1 and isinstance(task, PoseTask):
-        frame = task.frame or robot.tips[0]
+    rows, frame = problem.layout.tasks[0].on(robot), None
+    if len(problem.layout.tasks) == 1 and rows.has_pose:
+        frame = rows.frame
 
     def one(target: Array, seed: Array | None) -> Solutions:
         found = driver.solve_several(target, seed)

@@ -144,7 +144,7 @@ __device__ __noinline__ bool reject_colliding(const Request& request, int proble
 // Runs one warp for each problem that `finish` has left unsolved, or for every problem. If `view`
 // has data, the targets are read from it first (`read_target`).
 extern "C" __global__ void __launch_bounds__(64)
-    explore(Request request, int left, View view, Kind kind) {
+    explore(Request request, int left, View view, TargetKind kind) {
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
   const int tried = left ? request.tries : 0;

@@ -27,7 +27,7 @@ from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
 from supple.motion.linearization import Linearization
 from supple.tasks import Task, as_tasks
-from supple.tasks.inputs import common_shapes
+from supple.tasks.inputs import common_shapes, conversion_error, reads_velocities
 
 _THREADS = 64  # the same as `threads` in linearize.cu and steps.cu
 _MAX_COUNT = 2**30  # maximum number of configurations of a call
@@ -203,6 +203,8 @@ class _Linearizer:
             recording.zero(to, 8 * sum(sizes) * count)
             first = 0
             for i, (task, size, one) in enumerate(zip(tasks, sizes, velocities, strict=True)):
+                if not reads_velocities(task):
+                    raise conversion_error("velocity", task)
                 shape = task.velocity_shape
                 moved = replace(one, pointer=own[1 + len(targets) + i])
                 view = _wide(moved, lead, (shape,), "velocity")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._core import TargetKind
 from supple.gpu.arrays import DeviceArrayView
 from supple.gpu.queue import Queue, Recording, Work, allocate_arrays
 from supple.gpu.runtime import Memory, compile_linked, open_device
@@ -271,7 +272,7 @@ class GpuSolver:
         if listed and options.max_solutions > 1:
             parts["_count"] = Part(begins["solutions"], np.dtype(np.int32), lead, (), 1)
         if isinstance(numbers, int):
-            at["target"], numbers = numbers, (View(), 0)
+            at["target"], numbers = numbers, (View(), TargetKind.POSE)
         elif count > self._few():
             at["target"] = recording.scratch(converted).pointer
         if seeds is None:
@@ -324,7 +325,7 @@ class GpuSolver:
         options: SearchOptions,
         work: Work,
         q0_stride: int = 0,
-        given: tuple[View, int] | None = None,
+        given: tuple[View, TargetKind] | None = None,
     ) -> None:
         """Solve asynchronously; `at` holds the addresses of the arrays.
 
@@ -378,8 +379,8 @@ class GpuSolver:
             threads = _THREADS[name]
             work.launch(self.kernels[name], max(1, blocks), threads, by, *more)
 
-        view, kind = given or (View(), 0)
-        read = view, ctypes.c_int(kind)
+        view, kind = given or (View(), TargetKind.POSE)
+        read = view, ctypes.c_int(kind.value)
         if many:
             tiles = 1 if count <= _MEDIUM or table_steps(self.problem) > 2 else 4
             start("nearest_seeds", -(-count // (16 * tiles * 4)), ctypes.c_int(tiles), *read)
@@ -416,7 +417,7 @@ class GpuSolver:
         options: SearchOptions,
         work: Work,
         q0_stride: int,
-        given: tuple[View, int] | None,
+        given: tuple[View, TargetKind] | None,
     ) -> None:
         """Solve as `launch`, and keep the best solutions of each target, sorted."""
         gpu, most, n = self.device, options.max_solutions, self.problem.layout.robot.nv

@@ -89,7 +89,7 @@ __device__ __forceinline__ void find_nearest_seeds(const Request& request, int f
 // Each warp has 64 targets, or 16 if there are few or if they have many values. If `view` has data,
 // the targets are read from it first (`read_target`).
 extern "C" __global__ void __launch_bounds__(128)
-    nearest_seeds(Request request, int tiles, View view, Kind kind) {
+    nearest_seeds(Request request, int tiles, View view, TargetKind kind) {
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 16 * tiles;
   if (view.data) {
     const int end = ::min(first + 16 * tiles, request.count);

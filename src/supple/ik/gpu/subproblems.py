@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from supple._core import TargetKind
 from supple.gpu.queue import Work, allocate_arrays
 from supple.gpu.runtime import Device, Memory, compile_source, open_device
 from supple.gpu.source import source
@@ -83,7 +84,7 @@ class GpuSubproblems(GpuSolver):
         options: SearchOptions,
         work: Work,
         q0_stride: int = 0,
-        given: tuple[View, int] | None = None,
+        given: tuple[View, TargetKind] | None = None,
     ) -> None:
         """Solve asynchronously; `at` holds the addresses of the arrays, with converted targets."""
         if options.max_solutions > 1:

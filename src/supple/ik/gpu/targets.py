@@ -13,17 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from supple._core import TargetKind
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView
 from supple.gpu.queue import Work
 from supple.gpu.runtime import Device, Memory, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
-from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, Task
+from supple.tasks.inputs import conversion_error, kind_of_targets
 
-# The value of `Kind` in view.hpp for tasks whose targets are converted.
-KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2, OrientationTask: 3}
-PLAIN = 4  # `Kind` of values that are copied unchanged: other targets, and seeds
 _MAX_AXES = 8  # maximum number of batch axes, the length of `View.size`
 DTYPES = (np.float64, np.float32)  # types of targets and seeds
 KERNELS = ("read", "to_coordinates", "to_configurations")  # CUDA kernels of targets.cu
@@ -65,7 +63,7 @@ class Reader:
 
     def targets(
         self, given: Sequence[DeviceArrayView], work: Work, max_count: int, direct: int = 0
-    ) -> tuple[tuple[int, ...], int | tuple[View, int]]:
+    ) -> tuple[tuple[int, ...], int | tuple[View, TargetKind]]:
         """Return the batch axes, and the address of targets in the kernel's layout (count, k).
 
         Args:
@@ -76,7 +74,8 @@ class Reader:
                 view and kind are returned instead of an address.
 
         Raises:
-            InputError: A shape does not match its task, or there are too many targets.
+            InputError: A shape does not match its task, there are too many targets, or a task
+                converts its targets in Python.
         """
         tasks, sizes = self.problem.layout.tasks, self.problem.layout.kernel.target_sizes
         if len(given) != len(tasks):
@@ -85,8 +84,10 @@ class Reader:
             )
         each = []
         for task, i, size in zip(tasks, self.problem.order, sizes, strict=True):
-            kind = next((KINDS[one] for one in type(task).__mro__ if one in KINDS), PLAIN)
-            shapes = ((size,),) if kind == PLAIN else task.target_shapes
+            kind = kind_of_targets(task)
+            if kind == TargetKind.OTHER:
+                raise conversion_error("target", task)
+            shapes = ((size,),) if kind == TargetKind.NUMBERS else task.target_shapes
             name = "target" if len(tasks) == 1 else f"target {i}"
             each.append((kind, given[i], *self._shapes(given[i], shapes, name)))
         try:
@@ -142,7 +143,7 @@ class Reader:
         """Copy rows (..., k) to an address, in double precision, with the row stride `width`."""
         *own, n = given.shape
         view = _view(given, tuple(own), (n,), tuple(own))
-        self._read(view, PLAIN, to, width or n, math.prod(own), work)
+        self._read(view, TargetKind.NUMBERS, to, width or n, math.prod(own), work)
 
     def coordinates(self, q: int, count: int, work: Work) -> int:
         """Return where to write solutions that `configurations` then converts to q (count, nq)."""
@@ -179,10 +180,12 @@ class Reader:
             )
         return array.shape[: len(array.shape) - len(inner)], inner
 
-    def _read(self, view: View, kind: int, to: int, width: int, count: int, work: Work) -> None:
+    def _read(
+        self, view: View, kind: TargetKind, to: int, width: int, count: int, work: Work
+    ) -> None:
         if not count:
             return
-        numbers = (ctypes.c_int(kind), ctypes.c_void_p(to), ctypes.c_int(width))
+        numbers = (ctypes.c_int(kind.value), ctypes.c_void_p(to), ctypes.c_int(width))
         work.launch(
             self._kernels["read"], -(-count // 128), 128, view, *numbers, ctypes.c_int(count)
         )

@@ -7,15 +7,13 @@
 
 namespace supple {
 
-// An array passed by the caller. (`View` has the same layout and `Kind` the same values as `View`
-// and `KINDS` in targets.py.)
+// An array passed by the caller. (The same layout as `View` in targets.py.)
 struct View {
   const void* data;
   int axes, floats, rows, columns;  // number of batch axes; whether float; shape of one target
   long long size[8], step[8];       // lengths and strides of the batch axes, the last one first
   long long row, column;            // strides inside a target
 };
-enum class Kind : int { pose, position, direction, orientation, plain };
 
 __device__ inline double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
 
@@ -31,7 +29,7 @@ __device__ inline void read_dense_pose(const double2* from, double2* to) {
 
 // Reads the target of one task and problem. `to` points to the task's first value in the first
 // problem, and `width` is the number of values of all tasks of a problem.
-__device__ inline void read_target(const View& view, Kind kind, int problem, int width,
+__device__ inline void read_target(const View& view, TargetKind kind, int problem, int width,
                                    double* to) {
   long long from = 0, rest = problem;
   for (int i = 0; i < view.axes; ++i) {
@@ -47,17 +45,18 @@ __device__ inline void read_target(const View& view, Kind kind, int problem, int
   const auto is_aligned = [](const void* p) {
     return reinterpret_cast<unsigned long long>(p) % sizeof(double2) == 0;
   };
-  if (kind == Kind::pose && !view.floats && view.rows == 4 && view.row == 4 && view.column == 1 &&
-      width % 2 == 0 && from % 2 == 0 && is_aligned(view.data) && is_aligned(to)) {
+  if (kind == TargetKind::pose && !view.floats && view.rows == 4 && view.row == 4 &&
+      view.column == 1 && width % 2 == 0 && from % 2 == 0 && is_aligned(view.data) &&
+      is_aligned(to)) {
     read_dense_pose(reinterpret_cast<const double2*>(static_cast<const double*>(view.data) + from),
                     reinterpret_cast<double2*>(number));
     return;
   }
-  if (kind == Kind::plain) {
+  if (kind == TargetKind::numbers) {
     for (int c = 0; c < view.columns; ++c) number[c] = at(0, c);
     return;
   }
-  if (kind == Kind::direction) {
+  if (kind == TargetKind::direction) {
     const double x = at(0, 0), y = at(0, 1), z = at(0, 2);
     const double largest = ::fmax(::fabs(x), ::fmax(::fabs(y), ::fabs(z)));
     const double a = x / largest, b = y / largest, c = z / largest;
@@ -65,7 +64,7 @@ __device__ inline void read_target(const View& view, Kind kind, int problem, int
     number[0] = a / length, number[1] = b / length, number[2] = c / length;
     return;
   }
-  if (kind == Kind::position) {
+  if (kind == TargetKind::position) {
     for (int i = 0; i < 12; ++i) number[i] = i < 9 ? i % 4 == 0 : at(0, i - 9);
     return;
   }
