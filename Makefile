@@ -8,6 +8,7 @@
 # make test-torch  PyTorch and JAX: arrays and gradients (a minute; PIP_EXTRA_INDEX_URL with PyTorch's
 #                  wheels for the CPU avoids gigabytes of CUDA)
 # make test-nightly  the laws over thousands of random robots, tasks and paths (minutes to hours)
+# make test-recipes  tasks added to a copy as CONTRIBUTING.md says: compiled and tested (a few minutes)
 # make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
 # make check      lint, types, headers: what .ci/run does besides the tests
 # make docs       these pages as a site, in build/site
@@ -49,7 +50,7 @@ PARALLEL := -n auto  # one process for each core; tests/conftest.py says which t
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test test-fast test-nightly test-view test-ray test-torch dev test-robots mutants check lint types headers format clean \
+.PHONY: demo test test-fast test-nightly test-recipes test-view test-ray test-torch dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
         bench-singularities bench-gpu bench-robots bench-view soak soak-servo \
         soak-collision
@@ -104,6 +105,11 @@ test-nightly: $(INSTALLED) $(VENV)/test-tools
 		SUPPLE_ARMS=10000 SUPPLE_TIMING_CASES=200 SUPPLE_DISTANCE_CASES=24 SUPPLE_NIGHTLY=1 \
 		SUPPLE_PASSAGES=100 SUPPLE_GUARDED=1000 \
 		$(BIN)/python -m pytest $(PARALLEL) $(NIGHTLY)
+	$(MAKE) test-recipes
+
+# Tasks that are added to a copy of the sources, which stays in build/recipes.
+test-recipes: $(INSTALLED) $(VENV)/test-tools
+	$(BIN)/python -m pytest tests/recipes/test_compiled_task.py
 
 test-robots: $(INSTALLED) $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots
