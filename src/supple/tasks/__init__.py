@@ -15,20 +15,23 @@ from typing import TypeAlias
 from supple.errors import InputError, short_repr
 from supple.tasks.axis import AxisTask
 from supple.tasks.base import Task
-from supple.tasks.center_of_mass import CenterOfMassTask
+from supple.tasks.center_of_mass import CenterOfMassTask, PointsRows
 from supple.tasks.fields import Weight
 from supple.tasks.frame import OrientationTask, PoseTask, PositionTask
 from supple.tasks.posture import PostureTask
+from supple.tasks.rows import TaskRows
 
 __all__ = [
     "AxisTask",
     "CenterOfMassTask",
     "OrientationTask",
+    "PointsRows",
     "PoseTask",
     "PositionTask",
     "PostureTask",
     "Task",
     "TaskLike",
+    "TaskRows",
     "Weight",
     "as_tasks",
 ]
