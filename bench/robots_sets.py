@@ -8,7 +8,7 @@ import numpy as np
 
 from robots_files import End
 from supple.kinematics.frames import ancestors
-from supple.kinematics.plausible import plausible_range
+from supple.motion.plausible import plausible_range
 
 Array = np.ndarray
 

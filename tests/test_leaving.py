@@ -83,7 +83,7 @@ PROGRAMS = {
         """,
     "a call after the end has begun": """
         import atexit
-        from supple.kinematics import leaving
+        from supple._runtime import leaving
         atexit.unregister(leaving._leave)
         atexit.register(lambda: print(sp.Solver(robot).batch(np.array([T, T])).success.all()))
         atexit.register(leaving._leave)

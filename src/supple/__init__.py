@@ -147,6 +147,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Import a public name; all later uses find it in this module."""
         from importlib import import_module
+        from importlib.util import find_spec
 
         if name == "__version__":
             from importlib.metadata import version
@@ -158,7 +159,8 @@ if not TYPE_CHECKING:
                 globals()[name] = found if module == "supple" else getattr(found, name)
                 return globals()[name]
         instead = f"; it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-        for module in () if name.startswith("_") else _MODULES["supple"]:
+        is_module = name.isidentifier() and find_spec(f"supple.{name}") is not None
+        for module in () if name.startswith("_") or is_module else _MODULES["supple"]:
             if name in getattr(import_module(f"supple.{module}"), "__all__", ()):
                 instead = f"; it is in supple.{module}"
         raise AttributeError(f"module 'supple' has no attribute {name!r}{instead}")

@@ -26,8 +26,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from supple._runtime.environment import thread_count
 from supple.errors import MissingExtraError
-from supple.kinematics.environment import thread_count
 
 NARROW = 80  # width below which lists are printed instead of tables [characters]
 _ANNOUNCED_FROM = 60.0  # duration from which a run is announced [s]

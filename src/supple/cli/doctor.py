@@ -15,10 +15,10 @@ import numpy as np
 
 import supple as sp
 from supple import _core
+from supple._runtime.environment import DEFAULT_THREADS
 from supple.cli.console import FAILED, as_json_option, print_json, print_table
 from supple.errors import EXTRAS
 from supple.gpu import devices
-from supple.kinematics.environment import DEFAULT_THREADS
 
 _POSES = 2000  # number of poses in the self-test
 

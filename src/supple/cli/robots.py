@@ -19,7 +19,7 @@ from supple.cli.console import UsageError
 from supple.describe import builtin_names
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics.configuration import to_kernel
-from supple.kinematics.plausible import plausible_range
+from supple.motion.plausible import plausible_range
 
 Array = NDArray[Any]
 Command = TypeVar("Command", bound=Callable[..., Any])

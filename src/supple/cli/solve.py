@@ -35,7 +35,7 @@ from supple.cli.robots import (
     with_robot,
     world_arguments,
 )
-from supple.kinematics.unit_text import joint_unit, position_units
+from supple.motion.unit_text import joint_unit, position_units
 
 _FOR_A_RATE = 1000  # least number of poses for a rate; fewer take less time than the preparation
 _FILE = click.Path(path_type=Path)

@@ -37,7 +37,7 @@ from supple.errors import InputError, join_names
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.kinematics.rotation import from_quaternion
-from supple.kinematics.unit_text import position_units
+from supple.motion.unit_text import position_units
 
 Array = NDArray[Any]
 

@@ -18,9 +18,9 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import from_kernel, in_balls
 from supple.kinematics.frames import ancestors
-from supple.kinematics.plausible import check_plausible
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.plausible import check_plausible
 from supple.tasks import Task
 from supple.tasks.evaluation import linearize
 from supple.tasks.inputs import per_task

@@ -34,10 +34,10 @@ from supple.damping import Curvature
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.loops import refuse_loops
-from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array
+from supple.motion.plausible import plausible_range
 from supple.motion.readable import readable
 from supple.redundancy.constraint import Constraint
 from supple.steps.basic import DLS, Pseudoinverse

@@ -21,8 +21,8 @@ from supple.control.trajectory_file import check_robot_of, from_table, to_table
 from supple.errors import InputError, join_names
 from supple.kinematics import Robot
 from supple.kinematics.configuration import Coordinates, Layout, difference, to_kernel
-from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
+from supple.motion.unit_text import error_text
 from supple.steps.estimate import Estimates
 
 _SAME = 1e-9  # distance of a joint below which two configurations count as equal [rad or m]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from supple._arrays.checks import like
+from supple._runtime.environment import thread_count
 from supple.control.target_velocities import (
     DenseTargetVelocityIk,
     TargetVelocityIk,
@@ -20,7 +21,6 @@ from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
 from supple.gpu.device import device_named, is_named
 from supple.kinematics import Robot
-from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.limits import Limits
 from supple.redundancy.priority import Augmented

@@ -16,11 +16,11 @@ import numpy as np
 from supple import _core
 from supple._arrays.checks import FloatArray, number
 from supple._core import TargetKind
+from supple._runtime.environment import thread_count
 from supple.errors import InputError, short_repr
 from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.configuration import configuration_gradient, velocity_gradient
-from supple.kinematics.environment import thread_count
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.tasks.inputs import kind_of_targets

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import coordinates, number
+from supple._runtime.environment import thread_count
 from supple.errors import InputError, short_repr
 from supple.gpu.device import Precision, check_precision, device_named, is_named, on_a_gpu
 from supple.ik.preference import Preference, check_preference
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.configuration import to_kernel
-from supple.kinematics.environment import thread_count
-from supple.kinematics.plausible import check_plausible
 from supple.motion.linearization import Array
+from supple.motion.plausible import check_plausible
 
 Progress: TypeAlias = Callable[[int, int], object]
 

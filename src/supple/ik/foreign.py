@@ -7,14 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from supple import _core
+from supple._runtime.environment import thread_count
 from supple.ik.adjoints import AT_LIMIT, DifferentiableFrames, DifferentiableSolver
 from supple.ik.driver import search_spec
 from supple.ik.preference import FIRST_FOUND
 from supple.ik.solver import Solver
 from supple.ik.subproblems import decoupled_solver
 from supple.kinematics import Robot
-from supple.kinematics.environment import thread_count
-from supple.kinematics.plausible import plausible_range
+from supple.motion.plausible import plausible_range
 
 
 class Number(np.int64):

@@ -11,8 +11,8 @@ from supple.ik.status import SolveStatus
 from supple.ik.task_errors import TaskTargets
 from supple.kinematics import Robot
 from supple.kinematics.configuration import to_kernel
-from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
+from supple.motion.unit_text import error_text
 from supple.tasks import Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import compile_tasks

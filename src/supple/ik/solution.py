@@ -23,8 +23,8 @@ from supple.ik.task_errors import (
 )
 from supple.ik.world_check import WorldCheck, check_of
 from supple.kinematics import Robot
-from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
+from supple.motion.unit_text import error_text
 
 
 @dataclass(frozen=True, eq=False, slots=True)

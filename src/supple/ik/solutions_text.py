@@ -11,7 +11,7 @@ from supple.ik.solution import small_errors
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import surplus_rows
 from supple.kinematics.branch import branch_legend, has_branches
-from supple.kinematics.unit_text import error_text, joint_unit
+from supple.motion.unit_text import error_text, joint_unit
 from supple.tasks.inputs import task_name
 
 if TYPE_CHECKING:

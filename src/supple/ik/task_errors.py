@@ -12,8 +12,8 @@ from supple._arrays.checks import FloatArray
 from supple.ik.limbs import groups_of, kernel_order, moving_joints
 from supple.ik.problem import moving_joints_and_rows
 from supple.kinematics import Robot
-from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
+from supple.motion.unit_text import error_text
 from supple.tasks import Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import CompiledTasks, compile_tasks

@@ -1,6 +1,5 @@
 """Robots and their kinematics: poses, Jacobians, bias accelerations and singular values."""
 
-from supple.kinematics import leaving as leaving
 from supple.kinematics.load import dh, load, mjcf, urdf
 from supple.kinematics.robot import Robot
 

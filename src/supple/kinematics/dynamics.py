@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 from supple import _core
 from supple._arrays.checks import FloatArray, coordinates, finite_array, like
 from supple._core import AXES_WORLD, Motion
+from supple._runtime.environment import DEFAULT_THREADS, thread_count
 from supple.describe import Inertia
 from supple.describe.inertia import check_moments
 from supple.errors import DescriptionError, join_names
 from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint, chain
 from supple.kinematics.configuration import Coordinates, from_kernel, to_kernel
-from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot

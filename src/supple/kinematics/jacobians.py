@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import FloatArray, coordinates, finite_array, like, real_numbers
+from supple._runtime.environment import DEFAULT_THREADS, thread_count
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
-from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.orientation import check_parameters, rate_map
 
 if TYPE_CHECKING:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._arrays.checks import FloatArray, pose
+from supple._runtime.environment import DEFAULT_THREADS, thread_count
+from supple._runtime.leaving import OWNERS
 from supple.describe import Coupling, Description, Group, Loop
 from supple.describe.shapes import Shape
 from supple.errors import InputError, join_names, short_repr
@@ -27,7 +28,6 @@ from supple.kinematics import (
 )
 from supple.kinematics.chain import Matrix, balls
 from supple.kinematics.configuration import from_kernel, uniform_rotation
-from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.frames import owners
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.named_chain import named_chain
@@ -148,7 +148,7 @@ class Robot:
             _structures={},
             _solvers=None,
         )
-        EVERY_ROBOT.add(self)
+        OWNERS.add(self)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Robot is immutable: cannot set {name!r}")
@@ -462,8 +462,8 @@ class Robot:
         except (KeyError, TypeError, ValueError):  # a new chain, or a list, which is not hashable
             return named_chain(self, frame, axes, rows)
 
-
-EVERY_ROBOT: WeakSet[Robot] = WeakSet()  # the robots whose chains are released at exit
+    def _release(self) -> None:
+        self._chains.clear()
 
 
 def check_robot(given: object) -> None:

@@ -1,1 +1,1 @@
-"""What rules, steps and control share: `Linearization` and `Limits`."""
+"""What rules, steps and control share: `Linearization` and `Limits`, and units in words."""

@@ -24,9 +24,9 @@ from supple.kinematics.configuration import (
 )
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
-from supple.kinematics.unit_text import joint_unit
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.unit_text import joint_unit
 from supple.paths.spline import Spline
 from supple.paths.timing import Bounds, TimeLaw, time_law
 from supple.tasks import PositionTask

@@ -12,9 +12,9 @@ from supple.control.trajectory import Trajectory
 from supple.errors import InputError
 from supple.kinematics import Robot
 from supple.kinematics.configuration import clipped, difference, to_kernel
-from supple.kinematics.unit_text import error_text
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.unit_text import error_text
 from supple.paths.joint_path import DT, JointPath, bounds_of, sampled, to_trajectory
 from supple.paths.spline import Spline
 from supple.paths.timing import Bounds, time_law

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number
+from supple._runtime.environment import thread_count
 from supple.collision.certificate import Certificate
 from supple.collision.world import World
 from supple.errors import HINTS, InputError, known_arguments, short_repr
@@ -28,11 +29,10 @@ from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.configuration import of_positions, to_kernel
-from supple.kinematics.environment import thread_count
 from supple.kinematics.loops import refuse_loops
-from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array
+from supple.motion.plausible import check_plausible
 from supple.paths.branches import Branches
 from supple.paths.graph import Cost, Part, fewest_changes
 from supple.paths.joint_path import JointPath

@@ -24,10 +24,10 @@ from supple.errors import HINTS, InputError, join_names, known_arguments, short_
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.loops import refuse_loops
-from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.plausible import check_plausible
 from supple.paths.joint_path import to_trajectory
 from supple.paths.path_mode import PathMotion, path_motion
 from supple.paths.references import Commands, Reference, sample

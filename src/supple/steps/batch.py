@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from supple import _core
+from supple._runtime.environment import thread_count
 from supple.errors import InputError
-from supple.kinematics.environment import thread_count
 from supple.motion.linearization import Array, Linearization
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple._arrays.checks import coordinates, matched
+from supple._runtime.environment import thread_count
 from supple.errors import InputError, short_repr
 from supple.gpu.device import on_a_gpu
 from supple.kinematics import Robot
-from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Linearization
 from supple.tasks import Task, TaskLike, as_tasks

@@ -7,7 +7,7 @@ import pytest
 
 import supple
 from solving import solve
-from supple.kinematics.unit_text import error_text, joint_unit
+from supple.motion.unit_text import error_text, joint_unit
 
 PANDA = supple.load("panda")
 T = PANDA.fk(PANDA.neutral())

@@ -6,11 +6,21 @@ import atexit
 import os
 import sys
 import threading
+from typing import Protocol
+from weakref import WeakSet
 
 from supple import _core
-from supple.kinematics.robot import EVERY_ROBOT
 
 _PATIENCE = 1.0  # time for other threads to finish [s]
+
+
+class Owner(Protocol):
+    """An object that keeps compiled objects, for example a robot that keeps its chains."""
+
+    def _release(self) -> None: ...
+
+
+OWNERS: WeakSet[Owner] = WeakSet()  # all owners that are alive
 
 
 def _leave() -> None:
@@ -27,8 +37,8 @@ def _leave() -> None:
             for value in list(vars(module).values()):
                 if hasattr(type(value), "cache_clear"):
                     value.cache_clear()
-    for robot in list(EVERY_ROBOT):
-        robot._chains.clear()
+    for owner in list(OWNERS):
+        owner._release()
     if any(thread.daemon for thread in threading.enumerate()):
         _core.set_leak_warnings(False)
 

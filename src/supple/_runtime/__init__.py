@@ -1,0 +1,1 @@
+"""The process that supple runs in: threads, instruction set, forks and the end of the program."""
