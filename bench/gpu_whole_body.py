@@ -44,7 +44,7 @@ def tasks() -> tuple[sp.tasks.Task, ...]:
     return (
         *(sp.PoseTask(frame, weight=HAND) for frame in HANDS),
         *(sp.PoseTask(frame, weight=FOOT) for frame in FEET),
-        sp.redundancy.CenterOfMassTask(("x", "y"), weight=CENTER),
+        sp.tasks.CenterOfMassTask(("x", "y"), weight=CENTER),
         sp.PostureTask(weight=POSTURE),
     )
 

@@ -90,7 +90,7 @@ def supple_servo(urdf: str, motion: Motion) -> Contender:
     tasks = [
         *(sp.PoseTask(frame, weight=HAND) for frame in motion.hands),
         *(sp.PoseTask(frame, weight=FOOT) for frame in motion.feet),
-        sp.redundancy.CenterOfMassTask(("x", "y"), weight=CENTER),
+        sp.tasks.CenterOfMassTask(("x", "y"), weight=CENTER),
         sp.PostureTask(weight=POSTURE),
     ]
     servo = sp.Servo(robot, tasks, dt=DT, limits=sp.Limits.for_robot(robot), gain=1 / DT)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import supple as sp
-from supple import collision, criteria, damping, errors, redundancy, steps
+from supple import collision, criteria, damping, errors, redundancy, steps, tasks
 from supple.damping.scale import Scale
 from supple.gpu.runtime import DeviceInfo
 
@@ -37,7 +37,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.steps.AdaptiveErrorClamp(DLS),
     sp.redundancy.Augmented(RULE, [1.0, np.arange(1.0, 4.0)]),
     sp.AxisTask("panda_hand", (0, 1, 0)),
-    sp.redundancy.CenterOfMassTask(("x", "y"), weight=2.0),
+    sp.tasks.CenterOfMassTask(("x", "y"), weight=2.0),
     sp.redundancy.SupportPolygon([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], margin=0.1),
     sp.poses.PoseFilter(lag=0.02),
     sp.steps.AngleClamp(DLS, 0.1),
@@ -63,7 +63,8 @@ EXAMPLES: tuple[object, ...] = (
     sp.PoseTask("panda_hand", axes="body", length=0.5),
     sp.PositionTask(),
     sp.PostureTask(("panda_joint1",)),
-    sp.redundancy.OpenTask(np.sin, rows=7, unit="rad"),
+    sp.tasks.OpenTask(np.sin, rows=7, unit="rad"),
+    sp.PoseTask("panda_hand", about="x").on(PANDA),
     sp.redundancy.Priority((DLS, sp.steps.Pseudoinverse())),
     sp.steps.Pseudoinverse(),
     sp.steps.StatefulStep(sp.steps.AdaptiveErrorClamp(DLS)),
@@ -137,8 +138,9 @@ ABSTRACT = {
     redundancy.Constraint,
     steps.Step,
     steps.StepWithMemory,
+    tasks.Task,
 }
-MODULES = (sp, collision, criteria, damping, errors, redundancy, steps)
+MODULES = (sp, collision, criteria, damping, errors, redundancy, steps, tasks)
 ELSEWHERE = {sp.Servo}
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         redundancy,
         retargeting,
         steps,
+        tasks,
     )
     from supple.collision.world import World
     from supple.control.diagnostics import Report, explain
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from supple.paths.planning import plan_path
     from supple.paths.simulation import simulate
     from supple.poses import pose
-    from supple.retargeting.retargeting import retarget
     from supple.steps.basic import DLS
     from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
     from supple.tasks.evaluation import linearize
@@ -80,11 +80,11 @@ __all__ = [
     "pose",
     "poses",
     "redundancy",
-    "retarget",
     "retargeting",
     "simulate",
     "solve",
     "steps",
+    "tasks",
     "urdf",
 ]
 
@@ -101,6 +101,7 @@ _MODULES = {
         "redundancy",
         "retargeting",
         "steps",
+        "tasks",
     ),
     "supple.collision.world": ("World",),
     "supple.control.diagnostics": (
@@ -123,7 +124,6 @@ _MODULES = {
     "supple.paths.planning": ("plan_path",),
     "supple.paths.simulation": ("simulate",),
     "supple.poses": ("pose",),
-    "supple.retargeting.retargeting": ("retarget",),
     "supple.steps.basic": ("DLS",),
     "supple.tasks": (
         "AxisTask",
@@ -135,7 +135,23 @@ _MODULES = {
     "supple.tasks.evaluation": ("linearize",),
 }
 
-_ELSEWHERE = {"track": "called simulate", "follow": "called plan_path", "devices": "in supple.gpu"}
+# What to use instead of names that this module does not have, but that users may try.
+_INSTEAD = {
+    "track": "it is called simulate",
+    "follow": "it is called plan_path",
+    "devices": "it is in supple.gpu",
+    **dict.fromkeys(("ik", "ikine", "inverse_kinematics"), "solve finds q for a pose"),
+    "solve_ik": "a Servo computes steps of a control loop, solve finds q for a pose",
+    **dict.fromkeys(("fk", "fkine", "forward_kinematics"), "it is a method: robot.fk(q)"),
+    "jacobian": "it is a method: robot.jacobian(q)",
+    "FrameTask": "it is called PoseTask",
+    "ComTask": "it is called tasks.CenterOfMassTask",
+    "Configuration": "a configuration is an array q, an argument of the methods of Robot",
+    **dict.fromkeys(("SE3", "Pose"), "a pose is an array (4, 4), for example from pose"),
+    **dict.fromkeys(("from_urdf", "load_urdf"), "it is called urdf"),
+    **dict.fromkeys(("from_mjcf", "load_mjcf"), "it is called mjcf"),
+    "DHRobot": "it is called dh",
+}
 
 
 def __dir__() -> list[str]:
@@ -147,7 +163,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Import a public name; all later uses find it in this module."""
         from importlib import import_module
-        from importlib.util import find_spec
+        from sys import modules
 
         if name == "__version__":
             from importlib.metadata import version
@@ -158,9 +174,21 @@ if not TYPE_CHECKING:
                 found = import_module(f"supple.{name}" if module == "supple" else module)
                 globals()[name] = found if module == "supple" else getattr(found, name)
                 return globals()[name]
-        instead = f"; it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-        is_module = name.isidentifier() and find_spec(f"supple.{name}") is not None
-        for module in () if name.startswith("_") or is_module else _MODULES["supple"]:
+        message = f"module 'supple' has no attribute {name!r}"
+        if not name.startswith("_"):
+            message += _hint(name)
+        raise AttributeError(message, name=name, obj=modules[__name__])
+
+    def _hint(name: str) -> str:
+        """Return what to use instead of a name that this module does not have."""
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if name in _INSTEAD:
+            return f"; {_INSTEAD[name]}"
+        if name.isidentifier() and find_spec(f"supple.{name}"):
+            return f"; it is a module: import supple.{name}"
+        for module in _MODULES["supple"]:
             if name in getattr(import_module(f"supple.{module}"), "__all__", ()):
-                instead = f"; it is in supple.{module}"
-        raise AttributeError(f"module 'supple' has no attribute {name!r}{instead}")
+                return f"; it is in supple.{module}"
+        return ""

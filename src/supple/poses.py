@@ -39,7 +39,6 @@ __all__ = [
     "euler",
     "interpolate",
     "orthonormalize",
-    "pose",
     "rate_map",
     "rotation_vector",
     "rpy",

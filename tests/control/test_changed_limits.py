@@ -16,7 +16,7 @@ import generated
 from loops import Array, robot
 from supple import DLS, Limits, PostureTask, Robot, Servo, StepStatus, damping, simulate
 from supple.errors import InputError
-from supple.redundancy import OpenTask
+from supple.tasks import OpenTask
 
 MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
 # Seeds of motions that need a margin for rounding errors, and of one that loses its direction.

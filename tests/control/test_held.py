@@ -305,7 +305,7 @@ def test_two_held_tasks_that_conflict_are_reported() -> None:
         (sp.PoseTask("panda_hand_tcp", tolerance={"x": 0.1}), "no tolerance"),
         (sp.PoseTask("panda_hand_tcp", alternate=True), "alternate"),
         (sp.PoseTask("panda_hand_tcp", axes="body"), "axes='body'"),
-        (sp.redundancy.OpenTask(lambda q: q[:1]), "computed in Python"),
+        (sp.tasks.OpenTask(lambda q: q[:1]), "computed in Python"),
     ],
 )
 def test_tasks_that_cannot_be_held_are_refused(held: Any, words: str) -> None:

@@ -53,7 +53,7 @@ def test_held_feet_do_not_slip_however_the_hands_move(
     robot, model, q = g1
     rng = np.random.default_rng(5)
     tasks = [sp.PositionTask(hand) for hand in HANDS]
-    tasks += [sp.redundancy.CenterOfMassTask(("x", "y"), weight=3.0)]
+    tasks += [sp.tasks.CenterOfMassTask(("x", "y"), weight=3.0)]
     tasks += [sp.PostureTask(weight=0.05)] if posture else []
     servo = sp.Servo(robot, tasks, dt=DT, held=[sp.PoseTask(foot) for foot in FEET])
     start, hands, center = poses(model, q), robot.fk(q, HANDS)[:, :3, 3], robot.center_of_mass(q)

@@ -131,7 +131,7 @@ def test_posture_and_center_of_mass_are_tasks_of_a_humanoid_that_floats(
     tips = robot.tips
     tasks = [
         *(sp.PoseTask(tip) for tip in tips),
-        sp.redundancy.CenterOfMassTask(),
+        sp.tasks.CenterOfMassTask(),
         sp.PostureTask(weight=1e-3),
     ]
     servo = sp.Servo(robot, tasks=tasks, dt=0.005)

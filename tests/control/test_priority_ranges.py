@@ -11,8 +11,9 @@ import pytest
 from generated import seeds
 from loops import robot
 from supple import DLS, Limits, PositionTask, PostureTask, Servo, StepStatus, damping
-from supple.redundancy import OpenTask, Priority
+from supple.redundancy import Priority
 from supple.steps import Pseudoinverse
+from supple.tasks import OpenTask
 
 Array = np.ndarray
 Level = tuple[Array, Array, Array]  # J (m, n) and the ends of the intervals of J q̇ (m,), (m,)

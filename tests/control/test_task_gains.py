@@ -71,7 +71,7 @@ def test_a_task_with_a_small_gain_arrives_late_and_one_with_gain_zero_never() ->
 
 @pytest.mark.parametrize("wrong", [-1, np.nan, np.inf, "high", None])
 @pytest.mark.parametrize(
-    "kind", [sp.PoseTask, sp.AxisTask, sp.PostureTask, sp.redundancy.CenterOfMassTask]
+    "kind", [sp.PoseTask, sp.AxisTask, sp.PostureTask, sp.tasks.CenterOfMassTask]
 )
 def test_task_gains_that_are_negative_or_not_finite_numbers_are_refused(
     kind: type, wrong: object

@@ -55,7 +55,7 @@ def test_undamped_steps_with_a_distant_posture_and_moving_targets_are_exact() ->
 def test_the_sweep_over_a_floating_chain_gives_the_jacobian_of_its_center_of_mass() -> None:
     for seed in seeds(nightly(100, 30)):
         robot, _, rng = drawn(seed)
-        task = sp.redundancy.CenterOfMassTask()
+        task = sp.tasks.CenterOfMassTask()
         servo = sp.Servo(robot, [task, sp.PostureTask()], dt=DT)
         q = robot.random(seed=rng)
         servo(q, target=[robot.center_of_mass(q), q])

@@ -15,7 +15,7 @@ from sizes import nightly
 from solving import solve
 from supple import AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus
 from supple.ik.problem import compile_problem
-from supple.redundancy import OpenTask
+from supple.tasks import OpenTask
 from targets import reached
 
 Array = np.ndarray

@@ -11,7 +11,8 @@ import supple
 from spectra import orthonormal
 from supple import DLS, Limits, Linearization, PositionTask, Servo, damping
 from supple.errors import InputError
-from supple.redundancy import Augmented, NullSpace, OpenTask
+from supple.redundancy import Augmented, NullSpace
+from supple.tasks import OpenTask
 
 Array = np.ndarray
 PANDA = supple.load("panda")

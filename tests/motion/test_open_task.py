@@ -12,8 +12,9 @@ import supple as sp
 from solving import solve
 from supple import DLS, Limits, PositionTask, PostureTask, Servo, damping, linearize
 from supple.errors import InputError, UnknownNameError
-from supple.redundancy import OpenTask, Priority
+from supple.redundancy import Priority
 from supple.steps import NumericalFilter, Pseudoinverse
+from supple.tasks import OpenTask
 
 Array = np.ndarray
 PANDA = supple.load("panda")

@@ -44,7 +44,7 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
     "own step in NullSpace": lambda f: sp.redundancy.NullSpace(sp.DLS(f), own),
     "GradientProjection": lambda f: sp.redundancy.GradientProjection(f, own),
     "Priority": lambda f: sp.redundancy.Priority([sp.DLS(f), DLS]),
-    "OpenTask": sp.redundancy.OpenTask,
+    "OpenTask": sp.tasks.OpenTask,
     "Servo": lambda f: sp.Servo(PANDA, dt=0.01, step=sp.DLS(f)),
     "Servo with an own step": lambda f: sp.Servo(PANDA, dt=0.01, step=f),
 }

@@ -152,7 +152,7 @@ def test_every_experiment_and_every_rule_and_step_is_an_item() -> None:
     assert {name for item in ITEMS for name in item.experiment} == set(EXPERIMENTS)
     named = {name.partition("(")[0] for item in ITEMS for name in item.api}
     own = {"damping.ErrorNorm"}  # the default of `solve`
-    for module in ("damping", "steps", "redundancy", "criteria"):
+    for module in ("damping", "steps", "tasks", "redundancy", "criteria"):
         public = importlib.import_module(f"supple.{module}")
         for name in public.__all__:
             value = getattr(public, name)

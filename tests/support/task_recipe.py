@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from task_places import COPIES, EXAMPLES, FORMULAS, FUNCTIONS, PLACE, PUBLIC, PYTHON, TRAITS
+from task_places import COPIES, EXAMPLES, FORMULAS, FUNCTIONS, PUBLIC, PYTHON, TRAITS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).parent / "recipe"  # the files of the new tasks
@@ -147,16 +147,9 @@ def additions(goal: str) -> dict[str, Addition]:
             "import": (PUBLIC, "from supple.tasks.posture import", imports, ""),
             "public": (
                 PUBLIC,
-                '    "OrientationTask",\n',
-                f'    "{task}",\n',
+                '"OpenTask", ',
+                f'"{task}", ',
                 f"__all__ lacks {task}",
-            ),
-            "import as public": (PLACE, "from supple.tasks.center_of_mass", imports, ""),
-            "listed as public": (
-                PLACE,
-                '    "GradientProjection",\n',
-                f'    "{task}",\n',
-                f"{task} is not public",
             ),
             "import of the example": (EXAMPLES, "from trees import", imports, ""),
             "example": (

@@ -55,7 +55,7 @@ def drawn(
         robot = robot.with_base("planar")
     tips = robot.tips[: int(rng.integers(1, 3))]
     tasks = [sp.PoseTask(tip, weight=float(10 ** rng.uniform(0, 2))) for tip in tips]
-    center = sp.redundancy.CenterOfMassTask(("x", "y"), weight=float(rng.uniform(0.5, 5)))
+    center = sp.tasks.CenterOfMassTask(("x", "y"), weight=float(rng.uniform(0.5, 5)))
     # The rows of a posture are those of all hinges: with a pose they are more than the joints.
     return robot, [*tasks, center, sp.PostureTask(weight=float(10 ** rng.uniform(-3, 0)))], rng
 

@@ -8,12 +8,10 @@
 | `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
 | `Priority` | none: tasks of lower priority do not disturb those of higher | with `transition` |
 
-`CenterOfMassTask` is a task for the balance of humanoids, `SupportPolygon` a constraint of a
-`Servo` that keeps the center of mass above the feet. `Constraint` is the interface of a
-constraint, for type annotations. `OpenTask` is a user-defined task
-x = f(q), which can be used like any other task. `extended_task` returns an open task
-that keeps a criterion at its optimum (the extended Jacobian method).
-`self_motion` traces the configurations that keep the pose of a frame.
+`SupportPolygon` is a constraint of a `Servo` that keeps the center of mass above the feet;
+`Constraint` is the interface of a constraint, for type annotations. `extended_task` returns an open
+task that keeps a criterion at its optimum (the extended Jacobian method). `self_motion` traces the
+configurations that keep the pose of a frame.
 """
 
 from supple.redundancy.balance import SupportPolygon
@@ -28,16 +26,12 @@ from supple.redundancy.secondary import (
     WeightedCriterion,
 )
 from supple.redundancy.self_motion import SelfMotion, self_motion
-from supple.tasks.center_of_mass import CenterOfMassTask
-from supple.tasks.open_task import OpenTask
 
 __all__ = [
     "Augmented",
-    "CenterOfMassTask",
     "Constraint",
     "GradientProjection",
     "NullSpace",
-    "OpenTask",
     "Priority",
     "SelfMotion",
     "SupportPolygon",

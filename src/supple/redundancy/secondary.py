@@ -2,14 +2,6 @@
 
 The secondary velocity is v = -gain ∇h, with a criterion of `supple.criteria` or any callable
 q -> ∇h. The linearization must contain q. `explain` reports the leakage of v into the task.
-
-| step | effect of the criterion on the task | continuous through singularities |
-|---|---|---|
-| `NullSpace` | none | no: where J loses rank, the null space gains a direction |
-| `GradientProjection` | leakage in singular directions with σ ≲ λ | where λ² > 0 |
-| `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
-| `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
-| `Priority` | none: tasks of lower priority do not disturb those of higher | with `transition` |
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Tasks: the desired motion of a frame, an axis or the joints.
+"""Tasks: the desired motion of a frame, an axis, the center of mass or the joints.
+
+The tasks of frames, axes and postures are in `supple`, those of the center of mass and of the
+user's own functions are here, with `Task`, the base class of all.
 
 A task is a small frozen class. Its `linearize` returns J and e at one configuration;
 `supple.linearize` does the same for batches. Targets are expressed in the world, or in the
@@ -13,28 +16,23 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from supple.errors import InputError, short_repr
-from supple.tasks.axis import AxisTask
+from supple.tasks.axis import AxisTask as AxisTask
 from supple.tasks.base import Task
 from supple.tasks.center_of_mass import CenterOfMassTask, PointsRows
-from supple.tasks.fields import Weight
-from supple.tasks.frame import OrientationTask, PoseTask, PositionTask
-from supple.tasks.posture import PostureTask
+from supple.tasks.fields import Weight as Weight
+from supple.tasks.frame import OrientationTask as OrientationTask
+from supple.tasks.frame import PoseTask as PoseTask
+from supple.tasks.frame import PositionTask as PositionTask
+from supple.tasks.open_task import OpenTask
+from supple.tasks.posture import PostureTask as PostureTask
 from supple.tasks.rows import TaskRows
 
-__all__ = [
-    "AxisTask",
-    "CenterOfMassTask",
-    "OrientationTask",
-    "PointsRows",
-    "PoseTask",
-    "PositionTask",
-    "PostureTask",
-    "Task",
-    "TaskLike",
-    "TaskRows",
-    "Weight",
-    "as_tasks",
-]
+__all__ = ["CenterOfMassTask", "OpenTask", "PointsRows", "Task", "TaskLike", "TaskRows"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 TaskLike: TypeAlias = str | Task
 

@@ -17,8 +17,8 @@ from supple.kinematics import Robot
 from supple.kinematics.configuration import integrate
 from supple.motion.linearization import EPSILON, Array, numbers_of
 from supple.motion.readable import Readable
-from supple.tasks import Task, Weight
-from supple.tasks.fields import checked_weight, weights_of, within
+from supple.tasks.base import Task
+from supple.tasks.fields import Weight, checked_weight, weights_of, within
 from supple.tasks.posture import PostureRows
 from supple.tasks.tolerance import Tolerance, ranges_of
 

@@ -35,9 +35,9 @@ class Case:
         self.other = robot.frames[len(robot.frames) // 2]
         self.point = np.array([0.3, -1.2, 0.5])
         self.task: Task = {
-            "distance": lambda: sp.redundancy.DistanceTask(self.frame, tuple(self.point)),
-            "spread": lambda: sp.redundancy.SpreadTask(self.frame),
-            "spread from a base": lambda: sp.redundancy.SpreadTask(self.frame, self.other),
+            "distance": lambda: sp.tasks.DistanceTask(self.frame, tuple(self.point)),
+            "spread": lambda: sp.tasks.SpreadTask(self.frame),
+            "spread from a base": lambda: sp.tasks.SpreadTask(self.frame, self.other),
         }[goal]()
 
     def value(self, q: Array) -> Array:
