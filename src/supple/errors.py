@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
@@ -124,7 +125,7 @@ def check_one_of(given: object, kind: str, names: Sequence[str]) -> None:
 
 
 def known_arguments(**hints: str) -> Callable[[Function], Function]:
-    """Decorate a function so that an unknown keyword raises an error that names similar ones.
+    """Decorate a function or a class so that unknown keywords raise an error with similar names.
 
     Args:
         hints: Sentences that say what to use instead, keyed by the name of an argument that the
@@ -132,12 +133,17 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
     """
 
     def decorate(function: Function) -> Function:
-        names = signature(function).parameters.keys() - {"self"}
-        ordered = [name for name in signature(function).parameters if name in names]
+        if isinstance(function, type):
+            function.__init__ = checked(function.__init__, function.__name__)  # type: ignore[misc]
+            return function
+        return checked(function, function.__qualname__.removesuffix(".__init__"))
 
+    def checked(function: Function, called: str) -> Function:
         kinds = {name: each.kind for name, each in signature(function).parameters.items()}
+        ordered = [name for name in kinds if name != "self"]
+        names = set(ordered)
         named = [name for name, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
-        positional = len(kinds) - len(named)
+        positional = len(kinds) - len(named) if named else sys.maxsize
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -147,9 +153,10 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
                     raise UnknownNameError(f"unknown argument {given!r}. {hints[given]}")
                 raise unknown_name_error("argument", given, ordered)
             if len(args) > positional:
+                own, others = "self" in kinds, ", ".join(f"{name}=" for name in named)
                 raise TypeError(
-                    f"{function.__name__} takes at most {positional} arguments without a name; "
-                    f"given: {len(args)}. Name the others: {', '.join(f'{n}=' for n in named)}"
+                    f"{called} takes at most {positional - own} arguments without a name; "
+                    f"given: {len(args) - own}. Name the others: {others}"
                 )
             return function(*args, **kwargs)
 
@@ -169,7 +176,19 @@ _OF_LIMITS = (
     *("mode", "max_speed", "max_acceleration", "max_jerk", "max_norm", "speed_factor"),
     *("slow_condition", "halt_condition"),
 )
-HINTS = {  # for `known_arguments`
+
+
+def _limit_hints(own: str, names: Iterable[str]) -> dict[str, str]:
+    """Return hints for names of a limit in other libraries; `own` is the name in supple."""
+    return dict.fromkeys(names, f"The limit is called {own}.")
+
+
+_WEIGHT = (
+    "A task has a weight instead: one number, or one per row, for a pose weight=(x, y, z, rx, ry, "
+    "rz)."
+)
+# Hints for `known_arguments`, by the functions and classes that have no such arguments.
+HINTS = {  # functions that solve or control
     "joints": _FREEZE_HINT,
     "limits": _LIMITS,
     **{
@@ -177,6 +196,26 @@ HINTS = {  # for `known_arguments`
         f"limits=supple.Limits.for_robot(robot, {name}=...)."
         for name in _OF_LIMITS
     },
+}
+LIMIT_HINTS = {  # `Limits`
+    **_limit_hints("max_speed", ("vel", "velocity", "max_vel", "max_velocity", "speed")),
+    **_limit_hints("max_acceleration", ("acc", "accel", "acceleration", "max_acc", "max_accel")),
+    **_limit_hints("max_jerk", ("jerk",)),
+    **dict.fromkeys(
+        ("pos", "position", "positions", "qlim"), "Position limits are called lower and upper."
+    ),
+}
+TASK_HINTS = {  # tasks
+    **dict.fromkeys(("cost", "position_cost", "orientation_cost", "weights"), _WEIGHT),
+    **dict.fromkeys(
+        ("damping", "lm_damping"),
+        "Damping belongs to the step: supple.DLS(rule), for Servo(step=).",
+    ),
+    "mask": 'A task names its rows instead: rows=("x", "y", "z").',
+    **dict.fromkeys(
+        ("target", "velocity"),
+        "It is an argument of the call: servo(q, target=...), supple.solve(robot, target).",
+    ),
 }
 
 

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 from sizes import a_third
-from supple import Limits, PositionTask, Robot, Servo, StepStatus, errors, load, simulate
+from supple import (
+    DLS,
+    Limits,
+    PositionTask,
+    Robot,
+    Servo,
+    StepStatus,
+    damping,
+    errors,
+    load,
+    simulate,
+)
 
 DT = 0.002
 
@@ -104,11 +115,24 @@ def test_a_start_within_the_tolerance_is_where_the_motion_begins() -> None:
     assert np.abs(np.diff(motion.qd, axis=0, prepend=0)).max() / DT <= 10.0 * (1 + 1e-6)
 
 
+def test_functions_of_single_steps_say_that_mode_path_is_only_for_simulate() -> None:
+    arm, q, _ = past_the_wrist(0.4)
+    limits = Limits.for_robot(arm, mode="path")
+    servo, step = Servo(arm, dt=DT), DLS(damping.Constant(1e-6))
+    given = {"tasks": arm.tips[0], "limits": limits, "dt": DT}
+    for call in (
+        lambda: Servo(arm, dt=DT, limits=limits),
+        lambda: setattr(servo, "limits", limits),
+        lambda: step.velocities(arm, q, np.zeros(6), **given),
+        lambda: step.velocities(arm, q, target=arm.fk(q), **given),
+    ):
+        with pytest.raises(errors.InputError, match=r'mode="path" are only for supple\.simulate'):
+            call()
+
+
 def test_mode_path_refuses_arguments_that_it_does_not_support() -> None:
     arm, q0, targets = past_the_wrist(0.4)
     limits = Limits.for_robot(arm, mode="path")
-    with pytest.raises(errors.InputError, match='mode "path" needs a whole path'):
-        Servo(arm, dt=DT, limits=limits)
     with pytest.raises(errors.InputError, match="needs a target at each time"):
         simulate(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
     with pytest.raises(

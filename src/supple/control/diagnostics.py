@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple.control.wrapped import damping_inside
 from supple.damping import DampingRule
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, known_arguments, short_repr
 from supple.motion.direction_text import direction_text
 from supple.motion.limits import Mode
 from supple.motion.linearization import Array, Linearization, numbers_of
@@ -157,6 +157,7 @@ class Report:
         return report_html(self)
 
 
+@known_arguments()
 def explain(
     linearization: Linearization, step: Step | None = None, *, null: ArrayLike | None = None
 ) -> Report:

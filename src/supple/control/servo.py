@@ -35,7 +35,7 @@ from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import FrameNames
-from supple.motion.limits import Limits, limits_spec
+from supple.motion.limits import Limits, check_mode, limits_spec
 from supple.motion.linearization import Array
 from supple.motion.plausible import plausible_range
 from supple.motion.readable import readable
@@ -382,6 +382,7 @@ class Servo(LastStep):
                 f"limits must be Limits of {self.robot.dof} joints; given: {short_repr(limits)}"
             )
         made = limits_for(limits, self.robot)
+        check_mode(made)
         if made.mode != self._limits.mode:
             raise InputError(
                 "the mode of a Servo cannot change: make a new Servo with these limits, and "

@@ -22,7 +22,7 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
-from supple.motion.limits import Limits, limits_spec
+from supple.motion.limits import Limits, check_mode, limits_spec
 from supple.redundancy.priority import Augmented
 from supple.steps.basic import DLS
 from supple.steps.step import Step, kernel_of
@@ -179,6 +179,7 @@ def _prepared(
         )
     multipliers = _checked_tasks(layout)
     bounds = Limits.none(robot) if limits is None else limits_for(limits, robot)
+    check_mode(bounds)
     if bounds.mode != "exact" or np.isfinite(bounds.max_norm):
         raise InputError(
             "targets need limits with mode='exact' and no max_norm; given: "

@@ -31,6 +31,10 @@ _MOVED = {  # hints for `known_arguments`
         name: f"It is an argument of Solver: supple.Solver(robot, {name}=...)(target)."
         for name in (*_OF_SOLVER, "device", "precision")
     },
+    **dict.fromkeys(
+        ("seed", "q_init", "initial_guess", "initial_position"), "The seed is called q0."
+    ),
+    "mask": 'A task names its rows: tasks=supple.PoseTask(rows=("x", "y", "z")).',
     "solutions": "Several solutions: supple.Solver(robot).several(target, 8), or all of them: "
     "supple.Solver(robot).all(target).",
     "wraps": "It is an argument of Solver.all: supple.Solver(robot).all(target, wraps=True).",

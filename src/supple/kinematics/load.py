@@ -8,6 +8,7 @@ from inspect import signature
 from typing import ParamSpec
 
 from supple import describe
+from supple.errors import known_arguments
 from supple.kinematics.robot import Robot
 
 P = ParamSpec("P")
@@ -24,7 +25,7 @@ def _robot_reader(reader: Callable[P, describe.Description], name: str) -> Calla
     read.__module__ = __name__
     read.__annotations__ = {**reader.__annotations__, "return": "Robot"}
     read.__signature__ = signature(reader).replace(return_annotation="Robot")  # type: ignore[attr-defined]
-    return read
+    return known_arguments()(read)
 
 
 load = _robot_reader(describe.builtin, "load")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,7 @@ from supple.kinematics.configuration import from_kernel, uniform_rotation
 from supple.kinematics.frames import owners
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.named_chain import named_chain
+from supple.kinematics.other_names import attribute_error
 from supple.kinematics.structure import Structure, structure_of
 from supple.kinematics.to_mujoco import to_mujoco
 from supple.kinematics.to_pinocchio import to_pinocchio
@@ -152,6 +153,11 @@ class Robot:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Robot is immutable: cannot set {name!r}")
+
+    if not TYPE_CHECKING:  # type checkers report unknown attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise attribute_error(self, name)
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a Robot is immutable: cannot delete {name!r}")

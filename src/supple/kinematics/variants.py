@@ -15,7 +15,15 @@ from supple.describe.inertia import check_moments
 from supple.describe.loop import LOOP_KINDS, Loop, LoopKind, welded_with_couplings
 from supple.describe.tips import with_tips as description_with_tips
 from supple.describe.weld import names_to_weld
-from supple.errors import DescriptionError, InputError, join_names, short_repr, unknown_name_error
+from supple.errors import (
+    LIMIT_HINTS,
+    DescriptionError,
+    InputError,
+    join_names,
+    known_arguments,
+    short_repr,
+    unknown_name_error,
+)
 from supple.kinematics import joint_limits
 from supple.kinematics.chain import Matrix
 from supple.kinematics.frozen import FullConfiguration
@@ -159,6 +167,7 @@ def with_tool(
     return self._changed(replace(mounted.description, tips=tuple(tips)))
 
 
+@known_arguments(**LIMIT_HINTS)
 def with_limits(
     self: Robot,
     *,

@@ -21,7 +21,7 @@ from supple._arrays.checks import (
     number,
     real_numbers,
 )
-from supple.errors import InputError, short_repr
+from supple.errors import LIMIT_HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.joint_limits import JointValues, joint_values
 from supple.kinematics.robot import check_robot
@@ -33,6 +33,7 @@ SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt",
 _MAX_LISTED = 12  # maximum number of joints in a repr
 
 
+@known_arguments(**LIMIT_HINTS)
 @dataclass(frozen=True, eq=False, repr=False)
 class Limits(ReadOnlyArrays):
     """Position, speed, acceleration and jerk limits of a robot's joints; infinite for no limit.
@@ -106,6 +107,7 @@ class Limits(ReadOnlyArrays):
         number(self.halt_condition, "Limits: halt_condition", above=slow)
 
     @classmethod
+    @known_arguments(**LIMIT_HINTS)
     def for_robot(
         cls,
         robot: Robot,
@@ -347,14 +349,26 @@ def boxes_of_joints(
     return low, high
 
 
+def check_mode(limits: Limits) -> None:
+    """Raise an error for limits of mode "path", where only single steps are known.
+
+    Raises:
+        InputError: The mode needs a whole path.
+    """
+    if limits.mode == "path":
+        raise InputError(
+            'limits with mode="path" are only for supple.simulate, which knows the whole path; '
+            "given: such limits for single steps"
+        )
+
+
 def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
     """Return the kernel's form of joint limits, with a bound on the norm of all joint speeds.
 
     Raises:
         InputError: The mode needs a whole path.
     """
-    if limits.mode == "path":
-        raise InputError('mode "path" needs a whole path, as in simulate; given: one step')
+    check_mode(limits)
     return _core.LimitsSpec(
         lower=limits.lower.tolist(),
         upper=limits.upper.tolist(),

@@ -153,9 +153,9 @@ class JointPath(ReadOnlyArrays):
         local optimum, and on a straight line the global one (docs/paths.md).
 
         Args:
-            limits: Limits of the joints; by default the robot's own, with acceleration limits
-                derived from the speed limits as in `Servo` where it has none. Joints that move need
-                limits of speed or acceleration.
+            limits: Limits of the joints, whose mode has no effect; by default the robot's own, with
+                acceleration limits derived from the speed limits as in `Servo` where it has none.
+                Joints that move need limits of speed or acceleration.
             tool_speed: Largest speed of the origin of `frame` [m/s].
             frame: Frame whose motion the trajectory reports; by default all end effectors.
             dt: Length of a step of the trajectory [s]. The duration is rounded up to a multiple.

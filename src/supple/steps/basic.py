@@ -13,7 +13,7 @@ from supple._arrays.checks import number_field
 from supple._core import Method, StepSpec
 from supple.damping import DampingRule, Region
 from supple.damping.rule import KernelRule
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, known_arguments, short_repr
 from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
 from supple.motion.readable import Readable, name_of
 from supple.steps.batch import run_batch
@@ -138,6 +138,10 @@ class TruncatedSVD(BatchStep):
         return StepSpec(method=Method.TRUNCATED, parameter=self.threshold or 0.0)
 
 
+_RULE = "The damping rule is the first argument: supple.DLS(supple.damping.Constant(lambda2))."
+
+
+@known_arguments(**dict.fromkeys(("damping", "lambda2", "lambda_", "lm_damping"), _RULE))
 @dataclass(frozen=True, repr=False)
 class DLS(Readable, BatchStep):
     """Damped least squares:  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e,  the minimizer of ‖J q̇ - e‖² + λ²‖q̇‖².

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number_field
 from supple._core import Goal, InputSpec, TargetKind
+from supple.errors import TASK_HINTS, known_arguments
 from supple.kinematics import Robot
 from supple.kinematics.chain import z_onto
 from supple.motion.linearization import Array
@@ -55,6 +56,7 @@ class AxisRows(TaskRows):
         return 2
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True)
 class AxisTask(Task):
     """A task for the direction of an axis of a frame, which may rotate freely about this axis.

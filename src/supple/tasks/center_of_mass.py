@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number_field
 from supple._core import Goal, InputSpec, TargetKind
-from supple.errors import join_names
+from supple.errors import TASK_HINTS, join_names, known_arguments
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD, FixedFrame
 from supple.kinematics.dynamics import bodies
@@ -81,6 +81,7 @@ class PointsRows(TaskRows):
         return frozenset(j for joints in each for j in joints)
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True)
 class CenterOfMassTask(Task):
     """A task for the center of mass of all links:  e = c* - c,  c = Σ m p / Σ m  [m].

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple._arrays.checks import coordinates, matched
 from supple._runtime.environment import thread_count
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, known_arguments, short_repr
 from supple.gpu.device import on_a_gpu
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
@@ -21,6 +21,7 @@ from supple.tasks.inputs import per_task
 from supple.tasks.layout import FloatArray, compile_tasks
 
 
+@known_arguments(frame="The frame is that of the task: supple.linearize(robot, frame, q).")
 def linearize(
     robot: Robot,
     tasks: TaskLike | Sequence[TaskLike],

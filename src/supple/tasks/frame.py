@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number_field, poses, real_numbers
 from supple._core import InputSpec, TargetKind
-from supple.errors import InputError, short_repr, unknown_name_error
+from supple.errors import TASK_HINTS, InputError, known_arguments, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.named_chain import ROWS
 from supple.kinematics.rotation import log
@@ -180,6 +180,7 @@ class _TurningTask(_FrameTask):
         return rows if self.about is None else about_axis(rows, "xyz".index(self.about), self.cone)
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True)
 class PoseTask(_TurningTask, _MetricTask):
     """A task for the pose of a frame:  e = [p* - p; log(R* Rᵀ)],  the rotation vector in [rad].
@@ -233,6 +234,7 @@ class PoseTask(_TurningTask, _MetricTask):
             return finite_array(given, (6,), "a PoseTask's velocity", batch=True)
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True)
 class PositionTask(_MetricTask):
     """A task for the position of a frame:  e = p* - p.
@@ -264,6 +266,7 @@ class PositionTask(_MetricTask):
         return np.concatenate([v, np.zeros_like(v)], axis=-1)
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True)
 class OrientationTask(_TurningTask):
     """A task for the orientation of a frame:  e = log(R* Rᵀ) [rad].

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of
 from supple._core import InputSpec, TargetKind
-from supple.errors import InputError, check_one_of, short_repr
+from supple.errors import TASK_HINTS, InputError, check_one_of, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import integrate
 from supple.motion.linearization import EPSILON, Array, numbers_of
@@ -30,6 +30,7 @@ _FIRST = EPSILON ** (1 / 3)
 _SECOND = EPSILON ** (1 / 4)
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True, eq=False, repr=False)
 class OpenTask(Readable, Task):
     """A task that the user defines by a function:  x = f(q),  e = x* - x,  J = ∂f/∂q.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of, number_field
 from supple._core import Goal, InputSpec, TargetKind
-from supple.errors import unknown_name_error
+from supple.errors import TASK_HINTS, known_arguments, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, to_kernel
 from supple.kinematics.frames import owners
@@ -53,6 +53,7 @@ class PostureRows(TaskRows):
         return np.asarray(np.array(self.weights) * velocity)
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True)
 class PostureTask(Task):
     """A task for joint positions:  e = q* - q.

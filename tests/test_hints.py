@@ -1,0 +1,99 @@
+"""A wrong name gets an error that names similar ones, or what supple has instead."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+
+import supple as sp
+from supple.errors import UnknownNameError
+
+PANDA = sp.load("panda")
+T = PANDA.fk(PANDA.neutral())
+# Classes whose objects functions of supple return, and base classes; users do not call them.
+RETURNED = {
+    *(sp.Linearization, sp.Report, sp.Robot, sp.Solution, sp.Solutions, sp.SolveReport),
+    *(sp.SolveStatus, sp.StepStatus, sp.Trajectory, sp.tasks.Task, sp.tasks.TaskRows),
+}
+CALLED = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (sp, sp.tasks)
+    for name in module.__all__
+    if inspect.isclass(getattr(module, name)) or inspect.isfunction(getattr(module, name))
+    if getattr(module, name) not in RETURNED
+} | {"Limits.for_robot": sp.Limits.for_robot, "Robot.with_limits": PANDA.with_limits}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_an_unknown_argument_gets_an_error_with_all_names(name: str) -> None:
+    call = CALLED[name]
+    if call is sp.solve:  # without these two, Python itself raises an error
+        call = lambda **options: sp.solve(PANDA, T, **options)  # noqa: E731
+    known = [one for one in inspect.signature(CALLED[name]).parameters if one != "self"]
+    with pytest.raises(UnknownNameError, match=r"unknown argument 'invented'") as error:
+        call(invented=1)
+    assert all(repr(one) in str(error.value) for one in known[:20])
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_misspelt_argument_gets_the_right_one_as_a_hint(name: str) -> None:
+    call = CALLED[name]
+    for known, one in inspect.signature(call).parameters.items():
+        if one.kind is inspect.Parameter.POSITIONAL_ONLY or len(known) < 4:
+            continue
+        with pytest.raises(UnknownNameError, match=rf"did you mean .*'{known}'"):
+            call(**dict.fromkeys(("robot", "target") * (call is sp.solve)), **{f"{known}_": 1})
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: sp.PoseTask(cost=1.0), "weight instead"),  # type: ignore[call-arg]
+        (lambda: sp.PostureTask(cost=1.0), "weight instead"),  # type: ignore[call-arg]
+        (lambda: sp.PoseTask(lm_damping=1.0), "step"),  # type: ignore[call-arg]
+        (lambda: sp.Limits(vel=1.0), "called max_speed"),  # type: ignore[call-arg]
+        (lambda: sp.Limits.for_robot(PANDA, acc=1.0), "called max_acceleration"),  # type: ignore[call-arg]
+        (lambda: PANDA.with_limits(vel=1.0), "called max_speed"),  # type: ignore[call-arg]
+        (lambda: sp.solve(PANDA, T, seed=T), "called q0"),  # type: ignore[call-arg]
+        (lambda: sp.DLS(damping=0.1), "first argument"),  # type: ignore[call-arg]
+        (lambda: sp.linearize(PANDA, q=PANDA.neutral(), frame="panda_hand"), "of the task"),  # type: ignore[call-arg]
+    ],
+)
+def test_an_argument_of_another_library_gets_a_hint(call: Callable[[], object], hint: str) -> None:
+    with pytest.raises(UnknownNameError, match=hint):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("fkine", "it is called fk"),
+        ("jacob0", "it is called jacobian"),
+        ("ikine_LM", r"supple\.solve\(robot, target\)"),
+        ("num_joints", "it is called dof"),
+        ("qlim", "lower and upper"),
+        ("q", "a Robot has no state"),
+        ("invented", "no attribute 'invented'$"),
+    ],
+)
+def test_an_attribute_of_robots_of_another_library_gets_a_hint(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=hint) as error:
+        getattr(PANDA, name)
+    assert error.value.name == name  # from these two, Python suggests similar names
+    assert error.value.obj is PANDA
+
+
+def test_hints_name_attributes_that_robots_have() -> None:
+    from supple.kinematics.other_names import _INSTEAD
+
+    for old, words in _INSTEAD.items():
+        assert not hasattr(PANDA, old)
+        called = words.partition("called ")[2].partition(":")[0]
+        assert not called or hasattr(PANDA, called)
+
+
+def test_too_many_arguments_without_a_name_are_counted_without_self() -> None:
+    with pytest.raises(TypeError, match=r"Servo takes at most 2 arguments .*; given: 3\."):
+        sp.Servo(PANDA, None, 0.01)  # type: ignore[misc]
