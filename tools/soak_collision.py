@@ -25,7 +25,7 @@ import numpy as np
 import soak_servo as soak
 import supple as sp
 from convex import BOX, CAPSULE, CYLINDER, HALF_SPACE, SPHERE, Scene, free_scene
-from supple.control.status import StepStatus
+from supple.motion.status import StepStatus
 
 try:
     import coal

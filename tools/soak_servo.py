@@ -22,10 +22,10 @@ import numpy as np
 
 import supple as sp
 from supple import damping, steps
-from supple.control.status import StepStatus
 from supple.criteria import RestPosture
 from supple.describe import builtin_names
 from supple.errors import InputError
+from supple.motion.status import StepStatus
 from supple.redundancy import NullSpace, Priority
 
 STEPS = 2000  # number of steps of one motion

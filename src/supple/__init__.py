@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from supple.collision.world import World
     from supple.control.diagnostics import Report, explain
     from supple.control.servo import Servo
-    from supple.control.status import StepStatus
     from supple.control.trajectory import Trajectory
     from supple.ik.position import solve
     from supple.ik.report import SolveReport
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
     from supple.motion.limits import Limits
     from supple.motion.linearization import Linearization
+    from supple.motion.status import StepStatus
     from supple.paths.planning import plan_path
     from supple.paths.simulation import simulate
     from supple.poses import pose
@@ -109,7 +109,7 @@ _MODULES = {
         "explain",
     ),
     "supple.control.servo": ("Servo",),
-    "supple.control.status": ("StepStatus",),
+    "supple.motion.status": ("StepStatus",),
     "supple.control.trajectory": ("Trajectory",),
     "supple.ik.position": ("solve",),
     "supple.ik.report": ("SolveReport",),

@@ -73,6 +73,9 @@ class MissingExtraError(SuppleError, ImportError):
         purpose: The feature that needs the dependency.
     """
 
+    extra: str
+    purpose: str
+
     def __init__(self, extra: str, purpose: str) -> None:
         packages = " ".join(f'"{each}"' for each in EXTRAS[extra])
         super().__init__(f'{purpose} needs the extra "{extra}": pip install {packages}')

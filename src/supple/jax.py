@@ -19,6 +19,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 try:
     import jax
@@ -192,7 +193,7 @@ _solve.defvjp(_solve_forward, _solve_backward)
 
 
 def solve(
-    solver: Solver, target: Any, q0: Any = None, *, damping: float = DAMPING
+    solver: Solver, target: ArrayLike, q0: ArrayLike | None = None, *, damping: float = DAMPING
 ) -> tuple[Array, Array]:
     """Return a solution of each target, and whether it meets the target; differentiable.
 
@@ -213,9 +214,10 @@ def solve(
     known = DifferentiableSolver.of(solver)
     T = _checked("target", target, known.target_shape)
     lead, nq = T.shape[: T.ndim - len(known.target_shape)], solver.robot.nq
+    seeds = None
     if q0 is not None:
-        q0 = _expanded("q0", _checked("q0", q0, (nq,), T.dtype), lead, (nq,))
-    q, success = _solve(known, check_damping(damping), T, q0)
+        seeds = _expanded("q0", _checked("q0", q0, (nq,), T.dtype), lead, (nq,))
+    q, success = _solve(known, check_damping(damping), T, seeds)
     return q, success
 
 
@@ -243,7 +245,7 @@ def _kinematics_backward(frames: Any, name: str, q: Array, bar: Array) -> Any:
 _kinematics.defvjp(lambda frames, name, q: (_kinematics(frames, name, q), q), _kinematics_backward)
 
 
-def fk(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
+def fk(robot: Robot, q: ArrayLike, frame: FrameNames = None) -> Array:
     """Return poses (..., 4, 4) of a frame, or (..., k, 4, 4) of several; differentiable.
 
     Args:
@@ -260,7 +262,7 @@ def fk(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
     return poses
 
 
-def jacobian(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
+def jacobian(robot: Robot, q: ArrayLike, frame: FrameNames = None) -> Array:
     """Return Jacobians (..., 6, n) in world axes, or (..., k, 6, n); differentiable.
 
     The arguments are those of `fk`.
@@ -302,7 +304,14 @@ def _step_backward(frames: Any, lambda2: float, kept: Any, qd_bar: Array) -> Any
 _step.defvjp(lambda f, lambda2, q, x: (_step(f, lambda2, q, x), (q, x)), _step_backward)
 
 
-def step(robot: Robot, q: Any, twist: Any, frame: FrameNames = None, *, lambda2: float) -> Array:
+def step(
+    robot: Robot,
+    q: ArrayLike,
+    twist: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    lambda2: float,
+) -> Array:
     """Return joint velocities (..., n) of damped least squares for a twist; differentiable.
 
         q̇ = Jᵀ (J Jᵀ + lambda2 I)⁻¹ twist

@@ -14,9 +14,9 @@ from generated import seeds
 from sizes import NIGHTLY
 from supple import collision as c
 from supple.collision.model import model_of
-from supple.control.status import StepStatus
 from supple.describe import Description, Joint
 from supple.errors import InputError, SuppleError, UnknownNameError
+from supple.motion.status import StepStatus
 
 EXCEEDED = StepStatus.COLLISION_EXCEEDED
 FRACTIONS = np.arange(1, 9) / 8

@@ -12,7 +12,7 @@ import supple as sp
 from generated import seeds
 from supple.collision import Box
 from supple.collision.model import CollisionModel, model_of
-from supple.control.status import StepStatus
+from supple.motion.status import StepStatus
 
 DATA = Path(__file__).parent / "data"
 ROBOTS = {name: sp.urdf(DATA / f"{name}.urdf") for name in ("ur5", "panda")}

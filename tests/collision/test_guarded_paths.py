@@ -10,7 +10,7 @@ import pytest
 import supple as sp
 from generated import seeds
 from supple.collision import Box
-from supple.control.status import StepStatus
+from supple.motion.status import StepStatus
 
 PANDA = sp.urdf(Path(__file__).parent / "data/panda.urdf")
 ARM = PANDA.freeze([name for name in PANDA.joint_names if "finger" in name])

@@ -21,9 +21,9 @@ from generated import seeds
 from programs import tool
 from supple import _core
 from supple.collision import Box
-from supple.control.status import StepStatus
 from supple.describe import Description, Joint
 from supple.errors import InputError
+from supple.motion.status import StepStatus
 
 MOTIONS = int(os.environ.get("SUPPLE_GUARDED", "24"))
 STEPS = int(os.environ.get("SUPPLE_GUARDED_STEPS", "250"))

@@ -12,7 +12,7 @@ from drawn_worlds import place, shape
 from drawn_worlds import world as drawn_world
 from supple import collision as c
 from supple.collision.model import model_of, moved_obstacles
-from supple.control.status import StepStatus
+from supple.motion.status import StepStatus
 
 UR5E = sp.load("ur5e")
 START = np.radians([0, -70, 100, -120, -90, 0])

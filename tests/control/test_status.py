@@ -12,9 +12,9 @@ import pytest
 
 from loops import robot
 from supple import DLS, Limits, PostureTask, Servo, StepStatus, simulate
-from supple.control.status_array import StatusArray
 from supple.damping import Constant
 from supple.errors import InputError
+from supple.motion.status_array import StatusArray
 
 FREE = {"lower": [-1.0, -1.0], "upper": [1.0, 1.0]} | dict.fromkeys(
     ("max_speed", "max_acceleration"), (math.inf, math.inf)

@@ -8,7 +8,7 @@ import pytest
 import supple as sp
 from generated import seeds
 from sizes import nightly
-from supple.control.status import StepStatus
+from supple.motion.status import StepStatus
 from whole_bodies import BASES, drawn_batch, slow_limits
 
 STEP = sp.DLS(sp.damping.Constant(1e-4))

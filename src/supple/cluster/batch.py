@@ -99,7 +99,7 @@ class Solve:
             )
         self._driver(True)
 
-    def __call__(self, columns: Columns) -> dict[str, Any]:
+    def __call__(self, columns: Columns) -> dict[str, Array]:
         """Return the columns of a batch of targets and those of their solutions."""
         where = "the batch"
         targets = targets_of({name: _array_kind(each) for name, each in columns.items()}, where)
@@ -108,7 +108,7 @@ class Solve:
         kept = {name: np.asarray(each)[rows] for name, each in columns.items()}
         return {**kept, **found}
 
-    def solutions(self, columns: Columns, targets: Targets) -> tuple[Any, dict[str, Any]]:
+    def solutions(self, columns: Columns, targets: Targets) -> tuple[Array, dict[str, Array]]:
         """Return the index of the target of each solution, and the columns of the solutions.
 
         The status is an index into `STATUSES`.
@@ -131,7 +131,7 @@ class Solve:
         status[invalid[rows]] = STATUSES.index(INVALID)
         q = np.array(q)
         q[(status == SolveStatus.NONFINITE_INPUT) | invalid[rows]] = np.nan
-        made: dict[str, Any] = {}
+        made: dict[str, Array] = {}
         if self.branches is not None:
             first = np.searchsorted(rows, rows)  # the rows of a target are consecutive
             made["branch"] = (np.arange(len(rows)) - first).astype(np.int16)
@@ -144,7 +144,7 @@ class Solve:
         return rows, made
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, str | float | None]:
         """All settings that the solutions depend on, as plain values by name."""
         return {
             "robot": self.robot.name,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,19 @@ from supple.cluster.schema import POSITION, QUATERNION
 from supple.cluster.source import to_numpy
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import count_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.utils.data import IterableDataset
+
+    class TorchSamples(IterableDataset[dict[str, Tensor]]):  # type: ignore[misc]
+        """Batches of a dataset as tensors, the result of `torch_samples`."""
+
+        def set_epoch(self, epoch: int) -> None:
+            """Set the number of the next epoch, which determines its order."""
+
+        def __iter__(self) -> Iterator[dict[str, Tensor]]: ...
+
 
 Array = NDArray[Any]
 Batch = dict[str, Array]
@@ -122,7 +135,7 @@ def torch_samples(
     mixed: int = 4,
     rank: int = 0,
     world: int = 1,
-) -> Any:
+) -> TorchSamples:
     """Return a PyTorch IterableDataset of the batches of a dataset, for a DataLoader.
 
         DataLoader(torch_samples("data", split="train"), batch_size=None, num_workers=4)
@@ -149,7 +162,7 @@ def torch_samples(
     except ModuleNotFoundError as error:
         raise InputError("torch_samples needs PyTorch: pip install torch") from error
 
-    class TorchSamples(IterableDataset):  # type: ignore[misc]
+    class _Samples(IterableDataset):  # type: ignore[misc]
         """Batches of a dataset as tensors."""
 
         def __init__(self) -> None:
@@ -167,10 +180,10 @@ def torch_samples(
             shard = rank * count + index, world * count
             return Samples(folder, batch_size, split, seed, epoch, mixed, shard)
 
-        def __iter__(self) -> Iterator[dict[str, Any]]:
+        def __iter__(self) -> Iterator[dict[str, Tensor]]:
             epoch = self._epoch
             self._epoch += 1
             for batch in self._samples(epoch):
                 yield {name: torch.from_numpy(np.array(each)) for name, each in batch.items()}
 
-    return TorchSamples()
+    return cast("TorchSamples", _Samples())

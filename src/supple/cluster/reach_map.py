@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,9 @@ from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.rotation import quaternion
 from supple.tasks import PoseTask
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = NDArray[Any]
 
@@ -153,7 +157,14 @@ class ReachMap:
 
     # ---- values --------------------------------------------------------------------------------
 
-    def at(self, position: ArrayLike, value: str = "dexterity") -> Any:
+    @overload
+    def at(self, position: Sequence[float], value: str = "dexterity") -> np.float32: ...
+    @overload
+    def at(
+        self, position: ArrayLike, value: str = "dexterity"
+    ) -> NDArray[np.float32] | np.float32: ...
+
+    def at(self, position: ArrayLike, value: str = "dexterity") -> NDArray[np.float32] | np.float32:
         """Return the values (...) of the voxels nearest to positions; zero outside the map.
 
         Args:
@@ -163,9 +174,9 @@ class ReachMap:
         where = finite_array(position, (3,), "position", batch=True)
         index, inside = self._voxel(where)
         found = np.where(inside, self._value(value).ravel()[index], np.float32(0))
-        return found if found.ndim else found[()]
+        return found if found.ndim else np.float32(found)
 
-    def reaches(self, pose: ArrayLike) -> Any:
+    def reaches(self, pose: ArrayLike) -> NDArray[np.bool_] | np.bool_:
         """Return whether the map's pose nearest to each given pose is reached, (...).
 
         This is only a lookup: the given pose itself may have another result, which `supple.solve`
@@ -185,7 +196,7 @@ class ReachMap:
             bits = self._bits[nearest, index >> 3] >> (7 - (index & 7)) & 1
             found[some] = inside & (bits == 1)
         shaped = found.reshape(T.shape[:-2])
-        return shaped if shaped.ndim else shaped[()]
+        return shaped if shaped.ndim else np.bool_(shaped)
 
     def slice(self, axis: str, position: float, value: str = "dexterity") -> Array:
         """Return the values of the voxels nearest to a plane, an array over the other two axes.
@@ -243,7 +254,7 @@ class ReachMap:
 
     # ---- pictures ------------------------------------------------------------------------------
 
-    def plot(self, value: str = "dexterity", *, at: ArrayLike | None = None) -> Any:
+    def plot(self, value: str = "dexterity", *, at: ArrayLike | None = None) -> Figure:
         """Return a Matplotlib figure of the three slices through a point.
 
         Args:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
-from supple.control.status import StepStatus
 from supple.control.wrapped import gives_up, row_weights
 from supple.motion.linearization import Array, Linearization
+from supple.motion.status import StepStatus
 from supple.redundancy.priority import Priority
 from supple.steps.estimate import Estimates
 from supple.tasks.layout import CompiledTasks

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.control.status import StepStatus
 from supple.motion.linearization import Array
+from supple.motion.status import StepStatus
 from supple.tasks import Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import CompiledTasks

@@ -1,10 +1,9 @@
-"""Statuses of steps: the damping and the limits that acted, as flags and as text."""
+"""Statuses of many steps at once, and the joints that a limit holds back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from enum import IntFlag
 from typing import Literal
 
 import numpy as np
@@ -13,123 +12,13 @@ from numpy.typing import NDArray
 from supple.control.diagnostics import Held
 from supple.motion.limits import Limits, boxes_of_joints
 from supple.motion.linearization import Array
+from supple.motion.status import CAUSES, StepStatus
 
 EXCEEDS = 1 + 1e-9  # ratio to its limit above which an acceleration exceeds it, despite rounding
 NEARLY = 1 - 1e-9  # ratio to its limit above which a value is at the limit, despite rounding
-
-
-class StepStatus(IntFlag):
-    """The damping and limits that acted on a step, as flags; FOLLOWING (0) if none did.
-
-        if StepStatus.SPEED_LIMIT in servo.status: ...       one cause
-        for cause in servo.status: print(cause.sentence)     all causes
-        (motion.status & StepStatus.DAMPED) != 0             a mask of the damped steps of a motion
-
-    A status prints as words. It does not contain the error of a task.
-
-    Attributes:
-        FOLLOWING: Neither damping nor a limit acted, and the step performs as much of the task as
-            any joint motion can.
-        DAMPED: The step gave up part of the task to bound the joint speeds: by damping, λ² > 0, by
-            truncation, or by a clamp. The default step of a `Servo` counts as damped if damping
-            removes more than 1 % of the command.
-        NORM_LIMIT: The norm of all joint speeds is at its bound.
-        JERK_LIMIT: A joint is at its maximum jerk.
-        ACCELERATION_LIMIT: A joint is at its maximum acceleration; in modes "scale" and "halt",
-            also if a faster motion could not stop in time.
-        SPEED_LIMIT: A joint is at its maximum speed.
-        POSITION_LIMIT: A joint is at the end of its range, or brakes to stop there.
-        ACCELERATION_EXCEEDED: A joint exceeds its maximum acceleration; otherwise it would have
-            exceeded a limit of position or speed, or the bound on the norm.
-        JERK_EXCEEDED: A joint exceeds its maximum jerk; otherwise it would have exceeded one of its
-            other limits, or the bound on the norm.
-        OUT_OF_REACH: More than 1 % of the command points beyond the end of the reach: the arm is
-            stretched, or at another singularity (such as a straight wrist) where the joints lead no
-            farther in the singular direction, or could not stop before it. In modes "scale" and
-            "halt": the motion stops because J cannot perform the whole command. In mode "path" of
-            `simulate`: it ends because the next target is not reached.
-        DIRECTION_LOST: The direction of the command cannot be kept, although the mode, "scale" or
-            "halt", should keep it: joints return from outside their limits, or were moved by
-            something other than the `Servo`.
-        HALTING: The motion slows down or halts before a singularity, in mode "halt".
-        SPEED_EXCEEDED: A joint exceeds its maximum speed, which was lowered while it moved; it
-            slows down as its limits on acceleration and jerk allow.
-        NORM_EXCEEDED: The norm of all joint speeds exceeds its bound, which was lowered in motion.
-        CONSTRAINT_LIMIT: A constraint of the `Servo` holds the step back.
-        CONSTRAINT_EXCEEDED: A constraint is not met: the limits of the joints, or constraints
-            before it, do not allow it.
-        COLLISION_LIMIT: The step is changed to keep the clearance of the `Servo`'s world.
-        COLLISION_EXCEEDED: Two shapes were closer than the clearance before the step, and are
-            driven apart; or joints or obstacles have moved otherwise than foreseen, and the robot
-            stops without a certificate.
-        HELD_EXCEEDED: A held task is more than 1e-9 m or rad from where it should be: the limits of
-            the joints, or other held tasks, do not allow more.
-    """
-
-    FOLLOWING = 0
-    DAMPED = 1
-    NORM_LIMIT = 2
-    ACCELERATION_LIMIT = 4
-    SPEED_LIMIT = 8
-    POSITION_LIMIT = 16
-    ACCELERATION_EXCEEDED = 32
-    JERK_LIMIT = 64
-    JERK_EXCEEDED = 128
-    OUT_OF_REACH = 256
-    DIRECTION_LOST = 512
-    HALTING = 1024
-    SPEED_EXCEEDED = 2048
-    NORM_EXCEEDED = 4096
-    CONSTRAINT_LIMIT = 8192
-    CONSTRAINT_EXCEEDED = 16384
-    COLLISION_LIMIT = 32768
-    COLLISION_EXCEEDED = 65536
-    HELD_EXCEEDED = 131072
-
-    @property
-    def sentence(self) -> str:
-        """All causes in one sentence."""
-        return " and ".join(_SENTENCES[cause] for cause in self) or _SENTENCES[StepStatus(0)]
-
-    def __iter__(self) -> Iterator[StepStatus]:
-        """Yield each flag that is set."""
-        return (cause for cause in _CAUSES if cause & self)
-
-    def __str__(self) -> str:
-        names = [_NAMES[cause] for cause in self] or [_NAMES[StepStatus(0)]]
-        return ", ".join(names)
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
-
-
-_SENTENCES = {
-    StepStatus.FOLLOWING: "the robot follows the task as closely as it can",
-    StepStatus.DAMPED: "part of the task is given up to keep joint speeds bounded",
-    StepStatus.NORM_LIMIT: "the norm of all joint speeds is at its bound",
-    StepStatus.ACCELERATION_LIMIT: "a joint is at its maximum acceleration",
-    StepStatus.SPEED_LIMIT: "a joint is at its maximum speed",
-    StepStatus.POSITION_LIMIT: "a joint is at, or brakes for, the end of its range",
-    StepStatus.ACCELERATION_EXCEEDED: "a joint exceeds its maximum acceleration because it has to "
-    "stop",
-    StepStatus.JERK_LIMIT: "a joint is at its maximum jerk",
-    StepStatus.JERK_EXCEEDED: "a joint exceeds its maximum jerk because it has to stop",
-    StepStatus.OUT_OF_REACH: "part of the command is beyond the end of the reach",
-    StepStatus.DIRECTION_LOST: "the direction of the command cannot be kept",
-    StepStatus.HALTING: "the motion slows down or halts before a singularity",
-    StepStatus.SPEED_EXCEEDED: "a joint slows down to its maximum speed",
-    StepStatus.NORM_EXCEEDED: "the joints slow down to the bound on the norm of their speeds",
-    StepStatus.CONSTRAINT_LIMIT: "a constraint holds the step back",
-    StepStatus.CONSTRAINT_EXCEEDED: "a constraint cannot be met within the limits",
-    StepStatus.COLLISION_LIMIT: "the robot keeps its clearance from an obstacle or from itself",
-    StepStatus.COLLISION_EXCEEDED: "two shapes are closer than the clearance",
-    StepStatus.HELD_EXCEEDED: "a held task cannot be held exactly",
-}
-_NAMES = {status: str(status.name).lower() for status in _SENTENCES}
-_CAUSES = tuple(status for status in _SENTENCES if status)
 # Plain integers, because NumPy converts flags a hundred times more slowly.
 _DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED, _JERK, _JERK_EXCEEDED = map(
-    np.int32, map(int, _CAUSES[:8])
+    np.int32, map(int, CAUSES[:8])
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,20 @@ from supple._arrays.tables import read_table, write_table
 from supple.collision.certificate import Certificate, Certified, certificate_of_both
 from supple.control.missed import TaskShares
 from supple.control.resampling import resampled_at, rested
-from supple.control.status import StepStatus
-from supple.control.status_array import StatusArray
 from supple.control.trajectory_file import check_robot_of, from_table, to_table
 from supple.errors import InputError, join_names
 from supple.kinematics import Robot
 from supple.kinematics.configuration import Coordinates, Layout, difference, to_kernel
 from supple.motion.linearization import Array
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
 from supple.motion.unit_text import error_text
 from supple.steps.estimate import Estimates
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from supple.plot.animation import Animation
 
 _SAME = 1e-9  # distance of a joint below which two configurations count as equal [rad or m]
 
@@ -274,7 +279,7 @@ class Trajectory(Certified):
             check_robot_of(table, robot, f"the motion in {os.fspath(path)}")
         return made
 
-    def plot(self, *, title: str | None = None) -> Any:
+    def plot(self, *, title: str | None = None) -> Figure:
         """Return a Matplotlib figure: positions, speeds, singular value with damping, error.
 
         Positions and speeds are relative to the robot's limits, if it has them. Times at which a
@@ -287,7 +292,7 @@ class Trajectory(Certified):
 
         return trajectory_figure(self, title=title)
 
-    def animate(self, robot: Robot | None = None) -> Any:
+    def animate(self, robot: Robot | None = None) -> Animation:
         """Return an animation: notebooks display it, and `save("motion.html")` writes it to a file.
 
         `save` also writes GIF files. In HTML, dragging rotates the view.

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from supple._arrays.tables import Table
 from supple.control.missed import TaskShares
-from supple.control.status import StepStatus
-from supple.control.status_array import StatusArray
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import Coordinates
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
 from supple.steps.estimate import Estimates
 
 if TYPE_CHECKING:

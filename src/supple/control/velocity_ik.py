@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple._arrays.checks import coordinates, number
-from supple.control.status import StepStatus, statuses_of
-from supple.control.status_array import StatusArray
+from supple.control.status import statuses_of
 from supple.control.wrapped import gives_up
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
@@ -23,36 +22,17 @@ from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Linearization
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
 from supple.redundancy.priority import Augmented
 from supple.steps.batch import check_sizes, run_batch, with_effectors
 from supple.steps.step import Step, guaranteed_norm, kernel_of
+from supple.steps.velocities import Velocities
 from supple.tasks import TaskLike
 from supple.tasks.inputs import per_task, reads_velocities, task_names
 from supple.tasks.layout import CompiledTasks, compile_selected
 
 FloatArray = NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Velocities:
-    """Joint velocities of a batch of robots, with the damping and the limits that acted.
-
-    Attributes:
-        qd: Joint velocities (..., n) [rad/s or m/s].
-        lambda2: Damping (...) chosen by the step's rule, before limits; 0 for an undamped step.
-        active: The limit that acts on each joint (..., n): -1 for a lower limit, 1 for an upper,
-            else 0.
-        status: `StepStatus` of each robot (...): flags, stored as int32; indexing returns a
-            `StepStatus`.
-    """
-
-    qd: FloatArray
-    lambda2: FloatArray
-    active: NDArray[np.int8]
-    status: StatusArray[StepStatus]
-
-    def __repr__(self) -> str:
-        return f"<Velocities {self.qd.shape}: {self.status!r}>"
 
 
 @dataclass(frozen=True, eq=False)

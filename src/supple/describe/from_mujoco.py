@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,11 +15,17 @@ from supple.describe.mjcf import MjcfReader
 from supple.describe.tips import with_tips
 from supple.errors import InputError, MissingExtraError, short_repr
 
+if TYPE_CHECKING:
+    import mujoco
+
 _KINDS = ("free", "ball", "slide", "hinge")  # in the order of mjtJoint
 
 
 def from_mujoco(
-    model: Any, *, fixed: str | Iterable[str] = (), tips: str | Iterable[str] | None = None
+    model: mujoco.MjModel,
+    *,
+    fixed: str | Iterable[str] = (),
+    tips: str | Iterable[str] | None = None,
 ) -> Description:
     """Return the description of an `MjModel` of MuJoCo; see `Robot.from_mujoco`."""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, InputError, MissingExtraError, short_repr
 
+if TYPE_CHECKING:
+    import pinocchio
+
 _SEVERAL: dict[str, Kind] = {  # kinds with several degrees of freedom
     "JointModelFreeFlyer": "floating",
     "JointModelSpherical": "ball",
@@ -26,7 +29,10 @@ _SEVERAL: dict[str, Kind] = {  # kinds with several degrees of freedom
 
 
 def from_pinocchio(
-    model: Any, *, fixed: str | Iterable[str] = (), tips: str | Iterable[str] | None = None
+    model: pinocchio.Model,
+    *,
+    fixed: str | Iterable[str] = (),
+    tips: str | Iterable[str] | None = None,
 ) -> Description:
     """Return the description of a `pinocchio.Model`; see `Robot.from_pinocchio`."""
     try:

@@ -12,10 +12,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from supple.errors import DeviceError, MissingExtraError, SuppleError
 from supple.gpu.cache import cached
+
+if TYPE_CHECKING:
+    from cuda.bindings.driver import CUcontext, CUfunction, CUmemoryPool
 
 _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _FAST_MATH = ("--use_fast_math",)
@@ -256,14 +259,18 @@ def link(codes: Sequence[bytes]) -> bytes:
 class Device:
     """One GPU: memory, copies, and launches of CUDA kernels on its streams."""
 
+    number: int
+    context: CUcontext  # the primary context, which other libraries share
+    pool: CUmemoryPool
+    processors: int
+    architecture: str
+
     def __init__(self, number: int) -> None:
         self.number = number
         self._driver = driver()
         check(self._driver.cuInit(0))
         handle = check(self._driver.cuDeviceGet(number))
-        self.context = check(
-            self._driver.cuDevicePrimaryCtxRetain(handle)
-        )  # the primary context, which other libraries share
+        self.context = check(self._driver.cuDevicePrimaryCtxRetain(handle))
         self.use()
         self.pool = self._new_pool(handle)
         self.processors = _attribute(handle, "MULTIPROCESSOR_COUNT")
@@ -317,7 +324,7 @@ class Device:
         """Return whether work on a stream is captured in a CUDA graph, instead of being done."""
         return bool(int(check(self._driver.cuStreamIsCapturing(stream))))
 
-    def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+    def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, CUfunction]:
         """Load machine code and return its CUDA kernels by name."""
         module = check(self._driver.cuModuleLoadData(code))
         return {
@@ -374,6 +381,10 @@ class Device:
 
 class Memory:
     """An allocation in GPU memory."""
+
+    device: Device
+    pointer: int
+    stream: int
 
     def __init__(self, device: Device, pointer: int, stream: int) -> None:
         self.device, self.pointer, self.stream = device, pointer, stream

@@ -60,7 +60,7 @@ class DifferentiableFrames:
     """
 
     robot: Robot
-    frame: Any = None
+    frame: str | tuple[str, ...] | None = None
 
     @staticmethod
     def of(robot: Robot, frame: FrameNames) -> DifferentiableFrames:

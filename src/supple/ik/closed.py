@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._arrays.checks import library_of, like
-from supple.control.status_array import StatusArray
 from supple.errors import InputError, short_repr
 from supple.ik.limbs import kernel_order
 from supple.ik.solution import Solution
@@ -25,6 +24,7 @@ from supple.ik.task_errors import TaskTargets, solution_errors
 from supple.kinematics import Robot
 from supple.kinematics.loops import CLOSED, closed_near, coupling_rows, moved_within
 from supple.motion.linearization import Array
+from supple.motion.status_array import StatusArray
 from supple.tasks import Task
 from supple.tasks.closure import loop_tasks
 

@@ -32,6 +32,7 @@ from supple.ik.subproblems import (
 from supple.ik.task_errors import TaskTargets
 from supple.kinematics.configuration import from_kernel, to_kernel
 from supple.motion.linearization import Array
+from supple.tasks import Task
 
 if TYPE_CHECKING:
     from supple.ik.gpu.calls import Record
@@ -64,6 +65,12 @@ class Driver:
     problem: CompiledProblem
     options: SolveOptions
 
+    @property
+    def _tasks(self) -> tuple[Task, ...]:
+        """The tasks of the call, in its order."""
+        given: Any = self.problem.kernel.given_tasks
+        return given  # type: ignore[no-any-return]
+
     def solve_several(self, target: Array, seed: Array | None) -> Solutions:
         """Return several solutions of one target (k,), from a seed (n,) if there is one."""
         *found, _ = self._best(target[None], seed)
@@ -73,7 +80,7 @@ class Driver:
             *self._fields(*(part[0] for part in found)),
             robot=self.problem.layout.robot,
             q0=self._q0(seed),
-            tasks=self.problem.kernel.given_tasks,
+            tasks=self._tasks,
             _task_targets=self._task_targets(target),
             _targets=(),
             _check=self.options.check,
@@ -85,7 +92,7 @@ class Driver:
         *found, failed = self._best(target[None], seed)
         if found[1][0, 0] == SolveStatus.NONFINITE_INPUT:
             raise_nonfinite(target, seed)
-        robot, tasks = self.problem.layout.robot, self.problem.kernel.given_tasks
+        robot, tasks = self.problem.layout.robot, self._tasks
         given = self._task_targets(target)
         x, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
@@ -128,7 +135,7 @@ class Driver:
             reason="only one was searched",
             robot=self.problem.layout.robot,
             q0=self._q0(q0),
-            tasks=self.problem.kernel.given_tasks,
+            tasks=self._tasks,
             _task_targets=self._task_targets(targets),
             _check=options.check,
         )

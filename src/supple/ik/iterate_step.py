@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from supple._arrays.checks import number
 from supple._core import Rule, StepSpec
 from supple.control.controller import AnyStep, PythonStep
-from supple.control.status_array import StatusArray
 from supple.damping import DampingRule, ErrorNorm
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, raise_nonfinite
@@ -33,6 +32,7 @@ from supple.ik.task_errors import TaskTargets, largest_errors
 from supple.kinematics import Robot
 from supple.kinematics.configuration import from_kernel, integrate, to_kernel, within_limits
 from supple.motion.linearization import Array, Linearization
+from supple.motion.status_array import StatusArray
 from supple.redundancy.priority import Augmented, Priority
 from supple.steps.basic import DLS
 from supple.steps.batch import run_batch

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
+from supple._arrays.types import TargetLike
 from supple.collision.world import World
 from supple.control.arguments import check_robot_first
 from supple.errors import HINTS, known_arguments
@@ -170,7 +171,7 @@ def _with_known_solver(function: Function) -> Function:
 @_with_known_solver
 def solve(
     robot: Robot,
-    target: Any,
+    target: TargetLike,
     *,
     frame: FrameNames = None,
     tasks: TaskLike | Sequence[TaskLike] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,10 @@ from supple.ik.world_check import WorldCheck, check_of
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.unit_text import error_text
+from supple.tasks import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,7 +60,7 @@ class Solution:
     report: SolveReport | None = None
     robot: Robot | None = field(default=None, repr=False)
     _q0: bytes | None = field(default=None, repr=False)  # as bytes, which are faster to copy
-    tasks: Any = field(default=None, repr=False)
+    tasks: tuple[Task, ...] = field(default=(), repr=False)
     _task_targets: bytes | None = field(default=None, repr=False)  # `TaskTargets` of several tasks
     _check: WorldCheck | None = field(default=None, repr=False)  # with `world`
 
@@ -200,7 +204,7 @@ class Solution:
         every = check.branches if len(check.branches) else self._array[None]
         return tuple((np.array(q), check.blocking(q)) for q in every)
 
-    def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
+    def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Figure:
         """Return a Matplotlib figure of the robot at this solution.
 
         Args:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple._arrays.checks import like
-from supple.control.status_array import StatusArray
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import GpuArray
 from supple.ik.branches.same_branch import largest_move, on_same_branch
@@ -23,9 +22,13 @@ from supple.ik.world_check import WorldCheck, check_of
 from supple.kinematics import Robot
 from supple.kinematics.branch import BRANCHES, branch_signs, branch_words
 from supple.motion.linearization import Array
+from supple.motion.status_array import StatusArray
+from supple.tasks import Task
 
 if TYPE_CHECKING:
     from typing import overload
+
+    from matplotlib.figure import Figure
 
     from supple.gpu.runtime import Memory
     from supple.ik.gpu.calls import DeviceCall
@@ -77,7 +80,7 @@ class Solutions:
         reason: The reason why targets that are not `complete` may have more solutions.
         robot: The robot of the call.
         q0: The seeds of the call, (n,) or (..., n) [rad or m]; None without any.
-        tasks: The tasks of the call; `Solver.all` without q0 may leave it None.
+        tasks: The tasks of the call.
         frame: Name of the frame whose pose is the target, with `Solver.all`; else None.
     """
 
@@ -91,7 +94,7 @@ class Solutions:
     reason: str = field(default="only some were searched", kw_only=True)
     robot: Robot | None = field(default=None, kw_only=True)
     q0: Array | None = field(default=None, kw_only=True)
-    tasks: Any = field(default=None, kw_only=True)
+    tasks: tuple[Task, ...] = field(default=(), kw_only=True)
     frame: str | None = field(default=None, kw_only=True)
     _task_targets: TaskTargets | None = field(default=None, kw_only=True)  # with several tasks
     _check: WorldCheck | None = field(default=None, kw_only=True)  # with `world`
@@ -487,7 +490,7 @@ class Solutions:
     def _parts(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in _PARTS)
 
-    def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
+    def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Figure:
         """Return a Matplotlib figure of the robot at these solutions, the first one in full color.
 
         Args:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core
 from supple._arrays.checks import library_of, like
+from supple._arrays.types import TargetLike
 from supple.collision.world import World
 from supple.control.arguments import check_robot_first
 from supple.control.controller import AnyStep
@@ -312,7 +313,7 @@ class Solver(_core.TargetSolver):
     if TYPE_CHECKING:
 
         def __call__(
-            self, target: Any, q0: ArrayLike | None = None, explain: bool = False
+            self, target: TargetLike, q0: ArrayLike | None = None, explain: bool = False
         ) -> Solution:
             """Return the solution of one target.
 
@@ -365,11 +366,11 @@ class Solver(_core.TargetSolver):
 
     def batch(
         self,
-        targets: Any,
+        targets: TargetLike,
         q0: ArrayLike | None = None,
         *,
         progress: Progress | None = None,
-        stream: Any = None,
+        stream: object = None,
         out: Solutions | None = None,
     ) -> Solutions:
         """Return one solution of each target of a batch.
@@ -421,11 +422,11 @@ class Solver(_core.TargetSolver):
 
     def several(
         self,
-        target: Any,
+        target: TargetLike,
         count: int,
         q0: ArrayLike | None = None,
         *,
-        stream: Any = None,
+        stream: object = None,
         out: Solutions | None = None,
     ) -> Solutions:
         """Return distinct solutions of one target, ordered by `prefer`, the best first.
@@ -470,11 +471,11 @@ class Solver(_core.TargetSolver):
 
     def all(
         self,
-        target: Any,
+        target: TargetLike,
         q0: ArrayLike | None = None,
         *,
         wraps: bool = False,
-        stream: Any = None,
+        stream: object = None,
         out: Solutions | None = None,
     ) -> Solutions:
         """Return all solutions of one target or of a batch, ordered by `prefer`, the best first.

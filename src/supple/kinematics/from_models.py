@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from supple import describe
 
 if TYPE_CHECKING:
+    import mujoco
+    import pinocchio
+
     from supple.kinematics.robot import Robot
 
 
 def from_mujoco(
     cls: type[Robot],
-    model: Any,
+    model: mujoco.MjModel,
     *,
     fixed: str | Iterable[str] = (),
     tips: str | Iterable[str] | None = None,
@@ -40,7 +43,7 @@ def from_mujoco(
 
 def from_pinocchio(
     cls: type[Robot],
-    model: Any,
+    model: pinocchio.Model,
     *,
     fixed: str | Iterable[str] = (),
     tips: str | Iterable[str] | None = None,

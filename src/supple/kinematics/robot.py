@@ -38,6 +38,10 @@ from supple.kinematics.to_pinocchio import to_pinocchio
 from supple.kinematics.to_urdf import to_urdf
 from supple.kinematics.tree import Tree, tree
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 FrameNames: TypeAlias = str | Sequence[str] | None
 
 
@@ -206,9 +210,9 @@ class Robot:
         q: ArrayLike | None = None,
         *,
         target: ArrayLike | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         title: str | None = None,
-    ) -> Any:
+    ) -> Figure:
         """Return a Matplotlib figure of the robot, drawn from its kinematics.
 
         Joints are orange, prismatic ones light blue; the axes of an end effector are vermilion (x),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
@@ -17,6 +17,8 @@ from supple.kinematics.chain import Matrix, z_onto
 from supple.kinematics.to_urdf import numbers, unused, with_root
 
 if TYPE_CHECKING:
+    import mujoco
+
     from supple.kinematics.robot import Robot
 
 _UNLIMITED = 1e30  # a position limit of MJCF that supple reads as none
@@ -25,7 +27,7 @@ _UNLIMITED = 1e30  # a position limit of MJCF that supple reads as none
 _LEAST = 2e-15
 
 
-def to_mujoco(self: Robot) -> Any:
+def to_mujoco(self: Robot) -> mujoco.MjModel:
     """Return the robot as an `MjModel` of MuJoCo, without shapes.
 
     `Robot.from_mujoco` returns the same robot again. Links are bodies and extra frames are sites; a

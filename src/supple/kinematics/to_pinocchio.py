@@ -15,10 +15,12 @@ from supple.kinematics.chain import Matrix, z_onto
 from supple.kinematics.to_urdf import warn_of_lost_loops
 
 if TYPE_CHECKING:
+    import pinocchio
+
     from supple.kinematics.robot import Robot
 
 
-def to_pinocchio(self: Robot) -> Any:
+def to_pinocchio(self: Robot) -> pinocchio.Model:
     """Return the robot as a `pinocchio.Model`, without shapes.
 
     `Robot.from_pinocchio` returns a robot with the same joints, frames, limits on position and

@@ -1,1 +1,1 @@
-"""What rules, steps and control share: `Linearization` and `Limits`, and units in words."""
+"""What rules, steps and control share: `Linearization`, `Limits`, statuses, and units in words."""

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from supple._arrays.checks import ReadOnlyArrays, coordinates, finite_array, number
 from supple.control.arguments import limits_for, step_length
 from supple.control.missed import TaskShares
-from supple.control.status import StepStatus
-from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
@@ -26,6 +24,8 @@ from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
 from supple.motion.unit_text import joint_unit
 from supple.paths.spline import Spline
 from supple.paths.timing import Bounds, TimeLaw, time_law

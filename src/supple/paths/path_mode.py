@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.control.servo import Servo
-from supple.control.status import StepStatus
 from supple.errors import InputError
 from supple.kinematics import Robot
 from supple.kinematics.configuration import (
@@ -26,6 +25,7 @@ from supple.kinematics.configuration import (
 from supple.kinematics.rotation import exp, log
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.status import StepStatus
 from supple.paths.references import Commands
 from supple.paths.spline import Spline
 from supple.paths.timing import Bounds, time_law

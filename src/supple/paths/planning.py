@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number
+from supple._arrays.types import TargetLike
 from supple._runtime.environment import thread_count
 from supple.collision.certificate import Certificate
 from supple.collision.world import World
@@ -58,7 +59,7 @@ _CHECKED_ROUTES = 400  # number of routes whose steps are tested for collisions
 @known_arguments(**HINTS)
 def plan_path(
     robot: Robot,
-    path: Any,
+    path: TargetLike | Callable[[float], TargetLike],
     *,
     frame: FrameNames = None,
     tasks: TaskLike | Sequence[TaskLike] | None = None,

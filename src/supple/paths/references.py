@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import as_doubles, number, real_numbers
+from supple._arrays.types import TargetLike
 from supple.control.arguments import step_length
 from supple.errors import InputError, short_repr
 from supple.motion.linearization import Array
@@ -18,7 +19,10 @@ from supple.tasks.layout import CompiledTasks
 
 _MAX_STEPS = 10_000_000
 
-Reference: TypeAlias = Callable[[float], Any] | Sequence[Any] | ArrayLike | None
+# A function of time, a value for each time, or one for all times.
+Reference: TypeAlias = (
+    Callable[[float], TargetLike | None] | Sequence[TargetLike | None] | TargetLike | None
+)
 
 
 class Commands(NamedTuple):

@@ -17,8 +17,6 @@ from supple.control.constraints import check_constraints
 from supple.control.controller import AnyStep
 from supple.control.missed import TaskShares
 from supple.control.servo import Servo
-from supple.control.status import StepStatus
-from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
 from supple.errors import HINTS, InputError, join_names, known_arguments, short_repr
 from supple.ik.world_check import WorldCheck
@@ -28,6 +26,8 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.plausible import check_plausible
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
 from supple.paths.joint_path import to_trajectory
 from supple.paths.path_mode import PathMotion, path_motion
 from supple.paths.references import Commands, Reference, sample

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +18,15 @@ from supple.errors import InputError, MissingExtraError, short_repr
 from supple.plot import palette
 from supple.plot.shape import Matrix, Shape, shape_of
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 _LEGEND = 10  # maximum number of joints in a legend
 _MAX_CONFIGURATIONS = 200
 
 
-def new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of a width and height [inch], which notebooks display."""
     try:
         from matplotlib.figure import Figure
@@ -55,9 +59,9 @@ def robot_figure(
     q: ArrayLike | None = None,
     *,
     target: ArrayLike | None = None,
-    ax: Any = None,
+    ax: Axes | None = None,
     title: str | None = None,
-) -> Any:
+) -> Figure:
     """Return a figure of a robot at q (n,), or at several q (k, n), the last one drawn in full.
 
     Args:
@@ -69,23 +73,30 @@ def robot_figure(
     """
     shape = shape_of(robot)
     several = configurations(robot, robot.neutral() if q is None else q)
-    figure = new_figure(5.2, 5.0) if ax is None else ax.figure
+    figure = new_figure(5.2, 5.0) if ax is None else figure_of(ax)
     with _look():
-        if ax is None:
-            ax = figure.add_subplot(projection="3d")
+        drawn: Any = figure.add_subplot(projection="3d") if ax is None else ax
         poses = shape.poses(robot, several)
         for k, T in enumerate(poses):
             last = k == len(poses) - 1
             fade = 1.0 if last else 0.12 + 0.4 * k / max(len(poses) - 1, 1)
-            draw_robot(ax, shape, T, alpha=fade, detailed=last)
+            draw_robot(drawn, shape, T, alpha=fade, detailed=last)
         if len(poses) > 1:
             for tip in shape.tips:
-                ax.plot(*poses[:, tip, :3, 3].T, color=palette.VERMILION, lw=1.0, alpha=0.8)
+                drawn.plot(*poses[:, tip, :3, 3].T, color=palette.VERMILION, lw=1.0, alpha=0.8)
         for T in [] if target is None else np.reshape(np.asarray(target, float), (-1, 4, 4)):
-            draw_frame(ax, T, 0.2 * shape.size, dashed=True)
-        set_view(ax, shape)
-        ax.set_title(robot.name if title is None else title)
+            draw_frame(drawn, T, 0.2 * shape.size, dashed=True)
+        set_view(drawn, shape)
+        drawn.set_title(robot.name if title is None else title)
     return figure
+
+
+def figure_of(ax: Axes) -> Figure:
+    """Return the figure of axes, also of those in a part of a figure (`SubFigure`)."""
+    figure: Any = ax.figure
+    while not hasattr(figure, "savefig"):
+        figure = figure.figure
+    return figure  # type: ignore[no-any-return]
 
 
 def configurations(robot: Any, q: ArrayLike) -> Matrix:
@@ -159,7 +170,7 @@ def _ticks() -> Any:
 # ---- motions -------------------------------------------------------------------------------------
 
 
-def trajectory_figure(motion: Any, *, title: str | None = None) -> Any:
+def trajectory_figure(motion: Any, *, title: str | None = None) -> Figure:
     """Return a figure of a motion: positions, speeds, singular value with damping, error.
 
     Positions and speeds are relative to the robot's limits, if it has them. Times at which a limit
@@ -260,7 +271,7 @@ def _ranges(motion: Any) -> tuple[Matrix, Matrix, Matrix]:
 
 def slices_figure(
     slices: Sequence[Matrix], origin: Matrix, spacing: float, point: Matrix, title: str
-) -> Any:
+) -> Figure:
     """Return a figure of the three slices of a grid of values through a point.
 
     Args:

@@ -29,7 +29,7 @@ from supple.steps.step import BatchStep, Step, kernel_of
 from supple.steps.weighted import WeightedDLS
 
 Weighting: TypeAlias = ArrayLike | Callable[[Linearization], ArrayLike]
-VaryingWeighting: TypeAlias = Callable[[Sequence[Linearization]], Any]
+VaryingWeighting: TypeAlias = Callable[[Sequence[Linearization]], object]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

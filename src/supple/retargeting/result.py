@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from supple._arrays.checks import ReadOnlyArrays
 from supple.collision.world import World
-from supple.control.status import StepStatus
-from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError, join_names
 from supple.kinematics import Robot
 from supple.kinematics.configuration import difference, to_kernel
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
 from supple.retargeting.humanoid import Humanoid
 from supple.retargeting.obstacles import Depths, depths_of
 from supple.retargeting.terrain import Terrain

@@ -106,7 +106,20 @@ class Retargeter:
         latency: Number of frames between the last input and the last output.
         limits: Limits of the joints.
         dt: Length of a step [s]: a frame, or a part of one.
+        mapping: The mapping from key points to frames of the robot.
+        humanoid: The limbs of the robot.
+        fps: Frames per second of the human's motion.
+        terrain: The surfaces that the feet stand on.
     """
+
+    robot: Robot
+    latency: int
+    limits: Limits
+    dt: float
+    mapping: Mapping
+    humanoid: Humanoid
+    fps: float
+    terrain: Terrain
 
     def __init__(
         self,
@@ -132,7 +145,7 @@ class Retargeter:
                 f"{short_repr(mapping)}"
             )
         self.mapping = mapping
-        self.humanoid: Humanoid = mapping.humanoid
+        self.humanoid = mapping.humanoid
         self.robot = self.humanoid.robot
         self.fps = number(fps, "fps", least=SLOWEST)
         self.limits = default_limits(self.robot) if limits is None else limits

@@ -19,6 +19,7 @@ from supple.steps.resolved import resolved_motion
 from supple.steps.selective import SDLS
 from supple.steps.stateful import StatefulStep, StepWithMemory
 from supple.steps.step import Step
+from supple.steps.velocities import Velocities
 from supple.steps.weighted import WeightedDLS
 from supple.steps.wrist import SphericalWrist
 from supple.steps.yielding import Yielding
@@ -41,6 +42,7 @@ __all__ = [
     "StepWithMemory",
     "Transpose",
     "TruncatedSVD",
+    "Velocities",
     "WeightedDLS",
     "Yielding",
     "alternate_jacobian",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple._arrays.checks import names_of, number, number_field
 from supple._core import ErrorClampSpec, StepSpec
@@ -21,6 +21,8 @@ from supple.steps.stateful import has_memory
 from supple.steps.step import BatchStep, Step, batched, check_group, effectors_of, kernel_of
 
 VARIANTS = ("text", "program")
+# The distances (k,) of the previous step; with the memory of a wrapped step, a pair.
+ClampMemory: TypeAlias = Array | tuple[Array, object]
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,25 +140,24 @@ class AdaptiveErrorClamp(Readable):
         """Return q̇ (n,) of a first step."""
         return self.step(linearization, self.start(linearization))[0]
 
-    def start(self, linearization: Linearization) -> Any:
+    def start(self, linearization: Linearization) -> ClampMemory:
         """Return the memory of the first step: infinite distances (k,)."""
         now = distances(linearization, self.group)
         far = np.full(len(now), math.inf)
         inner: Any = self.inner
         return (far, inner.start(self.clamped(linearization, far))) if has_memory(inner) else far
 
-    def step(self, linearization: Linearization, memory: Any) -> tuple[Array, Any]:
+    def step(self, linearization: Linearization, memory: ClampMemory) -> tuple[Array, ClampMemory]:
         """Return q̇ (n,) and the memory of the next step."""
         inner: Any = self.inner
-        pair = isinstance(memory, tuple) and len(memory) == 2
-        before = memory[0] if pair else memory
+        before, kept = memory if isinstance(memory, tuple) else (memory, None)
         seen, now = self.clamped(linearization, before), distances(linearization, self.group)
         if not has_memory(inner):
             return inner(seen), now
-        dq, kept = inner.step(seen, memory[1] if pair else inner.start(seen))
+        dq, kept = inner.step(seen, inner.start(seen) if kept is None else kept)
         return dq, (now, kept)
 
-    def clamped(self, linearization: Linearization, before: Any) -> Linearization:
+    def clamped(self, linearization: Linearization, before: ArrayLike) -> Linearization:
         """Return the linearization with clamped errors, from the previous distances (k,)."""
         effectors = effectors_of(linearization, self.group)
         now = _lengths(linearization.e, effectors)

@@ -12,12 +12,13 @@ import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from supple._arrays.checks import number
+from supple._arrays.checks import FloatArray, number
+from supple._arrays.types import AnyArray, GpuArrayLike, TargetLike
 from supple._core import Rule, StepSpec
 from supple.damping import DampingRule
 from supple.errors import InputError, short_repr
@@ -27,10 +28,28 @@ from supple.steps.batch import run_batch, threes
 from supple.steps.stateful import has_memory
 
 if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
+    from supple.gpu.arrays import GpuArray
     from supple.kinematics import Robot
     from supple.kinematics.robot import FrameNames
     from supple.motion.limits import Limits
+    from supple.steps.velocities import Velocities
     from supple.tasks import TaskLike
+
+    class VelocityOptions(TypedDict, total=False):
+        """Arguments of `BatchStep.velocities` that have no effect on the type of its result."""
+
+        target: TargetLike | None
+        gain: float | None
+        frame: FrameNames
+        limits: Limits | None
+        dt: float | None
+        qd: AnyArray | None
+        threads: int | None
+        device: str | None
+        stream: object
+        out: FloatArray | GpuArrayLike | None
 
 
 class Step(Protocol):
@@ -56,7 +75,7 @@ def batched(formula: Callable[[Any, Linearization], Array]) -> Callable[..., Arr
     return call
 
 
-def _first_velocities(*given: Any, **options: Any) -> Any:
+def _first_velocities(*given: Any, **options: Any) -> FloatArray | GpuArray | Velocities:
     """Import the function behind `BatchStep.velocities`, which replaces this one, and call it."""
     import_module("supple.control.velocities")
     return BatchStep._velocities(*given, **options)
@@ -65,27 +84,77 @@ def _first_velocities(*given: Any, **options: Any) -> Any:
 class BatchStep:
     """Base class of the steps that the kernel implements; these steps also take batches."""
 
-    _velocities: ClassVar[Callable[..., Any]] = staticmethod(_first_velocities)
+    _velocities: ClassVar[Callable[..., FloatArray | GpuArray | Velocities]] = staticmethod(
+        _first_velocities
+    )
+
+    @overload
+    def velocities(
+        self,
+        robot: Robot,
+        q: ArrayLike,
+        velocity: TargetLike | None = None,
+        tasks: TaskLike | Sequence[TaskLike] | None = None,
+        *,
+        explain: Literal[False] = False,
+        **options: Unpack[VelocityOptions],
+    ) -> FloatArray: ...
+
+    @overload
+    def velocities(
+        self,
+        robot: Robot,
+        q: ArrayLike,
+        velocity: TargetLike | None = None,
+        tasks: TaskLike | Sequence[TaskLike] | None = None,
+        *,
+        explain: Literal[True],
+        **options: Unpack[VelocityOptions],
+    ) -> Velocities: ...
+
+    @overload
+    def velocities(
+        self,
+        robot: Robot,
+        q: GpuArrayLike,
+        velocity: TargetLike | None = None,
+        tasks: TaskLike | Sequence[TaskLike] | None = None,
+        *,
+        explain: Literal[False] = False,
+        **options: Unpack[VelocityOptions],
+    ) -> GpuArray: ...
+
+    @overload
+    def velocities(
+        self,
+        robot: Robot,
+        q: AnyArray,
+        velocity: TargetLike | None = None,
+        tasks: TaskLike | Sequence[TaskLike] | None = None,
+        *,
+        explain: bool,
+        **options: Unpack[VelocityOptions],
+    ) -> FloatArray | GpuArray | Velocities: ...
 
     def velocities(
         self,
         robot: Robot,
-        q: Any,
-        velocity: Any = None,
+        q: AnyArray,
+        velocity: TargetLike | None = None,
         tasks: TaskLike | Sequence[TaskLike] | None = None,
         *,
-        target: Any = None,
+        target: TargetLike | None = None,
         gain: float | None = None,
         frame: FrameNames = None,
         limits: Limits | None = None,
         dt: float | None = None,
-        qd: Any = None,
+        qd: AnyArray | None = None,
         threads: int | None = None,
         device: str | None = None,
-        stream: Any = None,
-        out: Any = None,
+        stream: object = None,
+        out: FloatArray | GpuArrayLike | None = None,
         explain: bool = False,
-    ) -> Any:
+    ) -> FloatArray | GpuArray | Velocities:
         """Return the joint velocities q̇ (..., n) [rad/s or m/s] for task velocities at q.
 
             step.velocities(robot, q, velocity)                         J q̇ ≈ velocity
@@ -159,7 +228,7 @@ class BatchStep:
         )
 
 
-def resolve_with(velocities: Callable[..., Any]) -> None:
+def resolve_with(velocities: Callable[..., FloatArray | GpuArray | Velocities]) -> None:
     """Set the function behind `BatchStep.velocities`.
 
     supple/control/velocities.py, which imports the steps, calls this when it is imported.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple._arrays.checks import coordinates, matched
+from supple._arrays.types import TargetLike
 from supple._runtime.environment import thread_count
 from supple.errors import InputError, known_arguments, short_repr
 from supple.gpu.device import on_a_gpu
@@ -26,9 +27,9 @@ def linearize(
     robot: Robot,
     tasks: TaskLike | Sequence[TaskLike],
     q: ArrayLike,
-    target: Any = None,
+    target: TargetLike | None = None,
     *,
-    velocity: Any = None,
+    velocity: TargetLike | None = None,
     qd: ArrayLike | None = None,
     threads: int | None = None,
 ) -> Linearization:

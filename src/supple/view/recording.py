@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import supple as sp
 from supple.control.missed import TaskShares
-from supple.control.status_array import StatusArray
+from supple.motion.status_array import StatusArray
 from supple.view.posture import ROWS, followed_frames
 
 Array = NDArray[np.float64]

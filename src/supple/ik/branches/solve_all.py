@@ -173,7 +173,8 @@ def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
     )
     if not isinstance(arm, ClosedFormArm | AnyArm):
         return None
-    shared = {"reason": "", "robot": robot, "frame": arm.frame, "_targets": ()}
+    tasks = problem.layout.tasks
+    shared = {"reason": "", "robot": robot, "tasks": tasks, "frame": arm.frame, "_targets": ()}
     only_certain = isinstance(arm, AnyArm) or arm.spec.slack > 0
     arm.kernel.prepare(spec, Solutions, shared, only_certain)
     function: Callable[[object], Solutions | None] = arm.kernel.solve_pose
@@ -249,7 +250,7 @@ def _searched(
         reason=reason,
         robot=robot,
         q0=None if seeds is None else from_kernel(robot, seeds),
-        tasks=problem.kernel.given_tasks,
+        tasks=driver._tasks,
         frame=frame,
         _targets=batch,
         _count=np.array([len(found) for found in every], dtype=np.int32).reshape(batch),

@@ -1,0 +1,24 @@
+"""Types of arguments that are arrays, of NumPy or of libraries with arrays in GPU memory.
+
+Results have the types of NumPy arrays, or `GpuArray` where only arrays in GPU memory are given.
+Type checkers cannot know that arrays of another library in host memory give arrays of that library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from numpy.typing import ArrayLike
+
+
+class GpuArrayLike(Protocol):
+    """An array in GPU memory, of any library."""
+
+    @property
+    def __cuda_array_interface__(self) -> Mapping[str, object]: ...
+
+
+AnyArray: TypeAlias = ArrayLike | GpuArrayLike
+# The target or the velocity of one task, or a sequence with an entry for each of several tasks.
+TargetLike: TypeAlias = AnyArray | Sequence[AnyArray | None]
