@@ -1,8 +1,9 @@
-"""mypy accepts the code of the documents, and knows the results of `solve` and `Solver`."""
+"""mypy in its strict mode accepts the code of the documents, and knows the types of results."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,11 @@ from typing_extensions import assert_type
 
 import numpy as np
 import supple as sp
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from supple.cluster import ReachMap
+from supple.gpu.arrays import GpuArray
+from supple.plot.animation import Animation
 
 panda = sp.load("panda")
 T = panda.fk(panda.neutral())
@@ -50,6 +56,35 @@ assert_type(motion.status[0], sp.StepStatus)
 servo = sp.Servo(panda, dt=0.01)
 assert_type(servo.status, sp.StepStatus)
 assert_type(sp.StepStatus(3).sentence, str)
+step, twist = sp.DLS(sp.damping.Constant(0.01)), np.zeros(6)
+assert_type(step.velocities(panda, one.q, twist), NDArray[np.floating[Any]])
+assert_type(step.velocities(panda, [0.0] * 7, twist, dt=None), NDArray[np.floating[Any]])
+told = step.velocities(panda, one.q, twist, explain=True)
+assert_type(told, sp.steps.Velocities)
+assert_type(told.status[0], sp.StepStatus)
+def on_a_gpu(q: GpuArray, explain: bool) -> None:
+    assert_type(step.velocities(panda, q, q), GpuArray)
+    assert_type(
+        step.velocities(panda, q, q, explain=explain),
+        NDArray[np.floating[Any]] | GpuArray | sp.steps.Velocities,
+    )
+    solver.batch(q)
+assert_type(one.tasks, tuple[sp.tasks.Task, ...])
+assert_type(batch.tasks, tuple[sp.tasks.Task, ...])
+assert_type(one.plot(), Figure)
+assert_type(batch.plot(), Figure)
+assert_type(motion.plot(), Figure)
+assert_type(panda.plot(one.q), Figure)
+assert_type(motion.animate(), Animation)
+clamp = sp.steps.AdaptiveErrorClamp(step)
+lin = sp.linearize(panda, "panda_hand", one.q, T)
+memory = clamp.start(lin)
+assert_type(clamp.step(lin, memory)[0], NDArray[np.float64])
+def reach(reached: ReachMap) -> None:
+    assert_type(reached.at([0.1, 0.2, 0.3]), np.float32)
+    assert_type(reached.at(T[None, :3, 3]), NDArray[np.float32] | np.float32)
+    assert_type(reached.reaches(T), NDArray[np.bool_] | np.bool_)
+    assert_type(reached.plot(), Figure)
 sp.solve(panda, T, framee="x")
 """
 
@@ -69,7 +104,8 @@ def errors_of_mypy(folder: Path, cache: Path, files: dict[str, str]) -> list[str
     found = {"MYPYPATH": os.pathsep.join(map(str, places))}
     options = ["--follow-imports=silent", "--no-error-summary", "--hide-error-context"]
     optional = "[mypy-cupy.*,torch.*,jax.*,pyarrow.*]\nignore_missing_imports = true\n"
-    (folder / "mypy.ini").write_text(f"[mypy]\ncheck_untyped_defs = true\n{optional}")
+    strict = "strict = true\nwarn_unreachable = true\n"
+    (folder / "mypy.ini").write_text(f"[mypy]\n{strict}{optional}")
     run = subprocess.run(
         [sys.executable, "-m", "mypy", *options, "--cache-dir", str(cache), *files],
         cwd=folder,
@@ -91,17 +127,35 @@ def test_mypy_knows_the_types_of_results(tmp_path: Path, cache: Path) -> None:
     assert 'did you mean "frame"?' in errors[0]
 
 
+# Blocks that the tests do not run: those of `py` need a GPU or libraries that the tests lack. Those
+# of this page are code of other libraries.
+OF_OTHER_LIBRARIES = "migration"
+BLOCK = re.compile(r"^```(python|py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
 def test_mypy_accepts_the_code_of_the_documents(tmp_path: Path, cache: Path) -> None:
     """The code blocks of each page form one program, with the line numbers of the page."""
     pytest.importorskip("mypy")
     files = {}
-    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]:
-        inside, lines = False, []
-        for line in page.read_text().splitlines():
-            inside = inside and not line.startswith("```")
-            lines.append(line if inside else "")
-            inside = inside or line == "```python"
-        if any(lines):
-            files[f"{page.stem.lower()}_page.py"] = "\n".join(lines)
-    assert len(files) > 4
+    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]:
+        text, lines = page.read_text(), []
+        for kind, code in (match.groups() for match in BLOCK.finditer(text)):
+            if kind == "python" or page.stem != OF_OTHER_LIBRARIES:
+                first = text[: text.index(code)].count("\n")
+                lines += [""] * (first - len(lines)) + code.splitlines()
+        if lines:
+            files[f"{page.stem.lower().replace('-', '_')}_page.py"] = "\n".join(lines)
+    assert {"gpu_page.py", "gradients_page.py", "migration_page.py"} < files.keys()
     assert "\n".join(errors_of_mypy(tmp_path, cache, files)) == ""
+
+
+def test_blocks_that_mypy_does_not_see_are_code_of_other_libraries() -> None:
+    for page in ROOT.glob("docs/**/*.md"):
+        known = set(re.findall(r"^```(\w*)$", page.read_text(), re.MULTILINE))
+        assert known <= {"", "python", "py", "text", "sh", "yaml", "bibtex"}, page.name
+    text = (ROOT / f"docs/{OF_OTHER_LIBRARIES}.md").read_text()
+    blocks = [code for kind, code in BLOCK.findall(text) if kind == "py"]
+    assert len(blocks) == 7
+    for code in blocks:
+        assert code.startswith("# ")  # the name of the library
+        assert not re.search(r"\b(sp|supple)\b", code)

@@ -231,3 +231,21 @@ def test_mjcf_masses_implied_by_shapes_are_refused() -> None:
     override = '<compiler inertiafromgeom="true"/>'
     with pytest.raises(DescriptionError, match="inertia of link 'b'"):
         supple.mjcf(text.format(override, inertial)).inertia_matrix([0.0])
+
+
+@pytest.mark.parametrize("lead", [(), (4,), (2, 3)])
+def test_results_are_new_arrays_that_can_be_written_to(lead: tuple[int, ...]) -> None:
+    robot = supple.Robot(weighty(3))
+    q, v = robot.random(lead, seed=0), np.ones((*lead, robot.nv))
+    tip = robot.tips[0]
+    results = [
+        *(robot.fk(q), robot.jacobian(q), robot.singular_values(q, tip), robot.integrate(q, v)),
+        *(robot.bias_acceleration(q, v), robot.bias_jerk(q, v, v), robot.difference(q, q)),
+        *(robot.inertia_matrix(q), robot.gravity_torques(q), robot.center_of_mass(q)),
+        *(robot.momentum_matrix(q), robot.momentum(q, v), robot.full_q(q), robot.reduced_q(q)),
+        robot.joint_torques(q, np.ones(6), tip),
+    ]
+    for each in results:
+        assert each.flags.writeable
+        each[...] = 0.0
+    assert q.any()

@@ -231,7 +231,7 @@ def center_of_mass(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
         p = _chain_of_bodies(self).poses(at, thread_count(threads))[..., :3, 3]
         moment = moment + np.einsum("k,...ki->...i", each.mass, p)
     center = np.broadcast_to(moment / (mass + each.mass.sum()), (*at.shape[:-1], 3))
-    return _like(q, np.asarray(center, at.dtype))
+    return _like(q, np.array(center, at.dtype))
 
 
 def momentum_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
