@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -11,6 +12,11 @@ import numpy as np
 import pytest
 
 import supple as sp
+from supple.gpu import queue
+from supple.ik import foreign
+from supple.ik.adjoints import DifferentiableFrames
+from supple.ik.gpu import gradients
+from supple.kinematics import gpu_frames
 
 THREADS = 8
 Result = TypeVar("Result")
@@ -92,5 +98,65 @@ def test_calls_of_one_servo_do_not_mix() -> None:
     def work(thread: int) -> bool:
         order = np.roll(np.arange(200), 25 * thread)
         return all(bits(servo(q[i], twist[i])) == expected[i] for i in order for _ in range(5))
+
+    assert all(at_once(work))
+
+
+class Made:
+    """An object that threads make simultaneously: each of them waits until all have begun."""
+
+    barrier = threading.Barrier(THREADS, timeout=60)
+
+    def __init__(self, *_: object) -> None:
+        self.barrier.wait()
+
+
+def test_threads_that_make_an_object_simultaneously_get_the_same_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two of them would lead to two compilations, or to a number whose object is released."""
+    monkeypatch.setattr(gpu_frames, "GpuFrames", Made)
+    monkeypatch.setattr(gpu_frames, "device_named", lambda name: name)
+    monkeypatch.setattr(gradients, "GpuGradients", Made)
+    robot = sp.load("panda").with_base(np.eye(4))
+    frames = DifferentiableFrames.of(robot, None)
+    makers: list[Callable[[], Any]] = [
+        lambda: gpu_frames.gpu_frames(robot, None, "world", "cuda:0"),
+        lambda: gradients.gradients(frames, False, (), "cuda:0"),
+        lambda: foreign._once(robot, "a key", Made),  # type: ignore[arg-type, return-value]
+    ]
+    for make in makers:
+        assert len({id(one) for one in at_once(lambda _, make=make: make())}) == 1  # type: ignore[misc]
+        assert make() is make()
+
+
+class Slow(dict[int, queue.Blocks]):
+    """A dictionary after each change of which other threads go on."""
+
+    def __setitem__(self, stream: int, blocks: queue.Blocks) -> None:
+        super().__setitem__(stream, blocks)
+        time.sleep(1e-6)
+
+    def setdefault(self, stream: int, blocks: queue.Blocks) -> queue.Blocks:  # type: ignore[override]
+        found = super().setdefault(stream, blocks)
+        time.sleep(1e-6)
+        return found
+
+
+def test_threads_on_more_streams_than_are_remembered_get_memory_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Device:
+        def captures(self, stream: int) -> bool:
+            return False
+
+        def free(self, pointer: int, stream: int) -> None: ...
+
+    monkeypatch.setattr(queue, "_MAX_STREAMS", 2)
+    recorded = queue.Recorded(Device(), None, reuses=True, _blocks=Slow())  # type: ignore[arg-type]
+
+    def work(thread: int) -> bool:
+        streams = np.random.default_rng(thread).integers(0, 6, 200).tolist()
+        return all(recorded._made(1, stream).stream == stream for stream in streams)
 
     assert all(at_once(work))

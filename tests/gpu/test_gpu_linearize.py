@@ -181,7 +181,7 @@ def test_repeated_calls_linearize_at_the_arrays_of_each_call(
         own = given.array
         return (own.dtype.char, own.shape, own.strides), own.ctypes.data, 0
 
-    monkeypatch.setitem(arrays._READERS, emulator.There, read)
+    monkeypatch.setattr(arrays, "_reader", lambda kind: read if kind is emulator.There else None)
     for k, count in enumerate((5, 5, 3, 5)):
         q, T = robot.random(count, seed=k), robot.fk(robot.random(count, seed=10 + k))
         for tasks in (robot.tips[0], PositionTask()):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -279,3 +281,23 @@ def test_a_solver_that_is_no_longer_used_is_released() -> None:
     del solver
     gc.collect()
     assert gone() is None
+
+
+def test_threads_that_register_frames_simultaneously_get_one_number() -> None:
+    """With two numbers, that of a compiled function might belong to an object that is released."""
+    threads = 8
+    barrier = threading.Barrier(threads, timeout=60)
+    robot = supple.load("panda").with_base(np.eye(4))
+
+    class Kept:
+        pass
+
+    def made() -> Kept:
+        barrier.wait()
+        return Kept()
+
+    with ThreadPoolExecutor(threads) as pool:
+        numbers = list(pool.map(lambda _: operators._number(robot, "a key", made), range(threads)))
+    assert len(set(numbers)) == 1
+    gc.collect()
+    assert isinstance(operators.registered[numbers[0]], Kept)

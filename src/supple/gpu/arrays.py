@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,13 +36,16 @@ def layout_of(given: Any) -> Layout | None:
     Returns None for other arrays, for those in host memory, and for those that `seen` rejects. A
     call takes a microsecond; a call of `seen` takes thirty.
     """
-    kind = type(given)
-    if kind not in _READERS:
-        library = kind.__module__.partition(".")[0]
-        make = {"torch": _torch_reader, "cupy": _cupy_reader}.get(library)
-        _READERS[kind] = None if make is None else make(kind)
-    read = _READERS[kind]
+    read = _reader(type(given))
     return None if read is None else read(given)
+
+
+@cache
+def _reader(kind: type) -> Callable[[Any], Layout | None] | None:
+    """Return a function that reads the layout of arrays of a type; None for other types."""
+    library = kind.__module__.partition(".")[0]
+    make = {"torch": _torch_reader, "cupy": _cupy_reader}.get(library)
+    return None if make is None else make(kind)
 
 
 def _torch_reader(kind: type) -> Callable[[Any], Layout | None] | None:
@@ -76,9 +80,6 @@ def _cupy_reader(kind: type) -> Callable[[Any], Layout | None] | None:
         return layout, data.ptr, current().ptr
 
     return read
-
-
-_READERS: dict[type, Callable[[Any], Layout | None] | None] = {}
 
 
 def stream_of(given: object, arrays: tuple[object, ...]) -> int:

@@ -181,11 +181,12 @@ class Recorded:
         """Return new memory for results."""
         if not self.reuses or self.device.captures(stream):  # a graph has memory of its own
             return Memory(self.device, pointer, stream)
-        if stream not in self._blocks:
+        blocks = self._blocks.get(stream)
+        if blocks is None:  # another thread may add the same ones, or remove them again
             if len(self._blocks) >= _MAX_STREAMS:
                 self._blocks.clear()
-            self._blocks[stream] = Blocks(self.device, stream)
-        return ReusedMemory(self._blocks[stream], pointer)
+            blocks = self._blocks.setdefault(stream, Blocks(self.device, stream))
+        return ReusedMemory(blocks, pointer)
 
 
 def given_array(number: int) -> int:

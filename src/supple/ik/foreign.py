@@ -38,11 +38,12 @@ def _number(kept: _core.XlaObject, solves: tuple[bool, bool] = (False, False)) -
 
 
 def _once(owner: Robot | Solver, key: object, make: Callable[[], Number]) -> Number:
-    """Return the result of `make`, which is called once for each owner and key."""
+    """Return the number of an owner and a key; `make` returns it when it is first used."""
     numbers: dict[object, Number] = vars(owner).setdefault("_foreign", {})
-    if key not in numbers:
-        numbers[key] = make()
-    return numbers[key]
+    found = numbers.get(key)
+    if found is None:  # several threads may make one, and all get the first one
+        found = numbers.setdefault(key, make())
+    return found
 
 
 def number_of_frames(frames: DifferentiableFrames) -> Number:

@@ -32,12 +32,18 @@ _numbers = count()
 
 
 def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
-    """Return the number in `registered` of what `make` returns, called once for each key."""
+    """Return the number in `registered` of an object of an owner, which `make` returns at first.
+
+    Several threads may make one: each is registered before others can see its number, and all get
+    the number of the first one, which the owner keeps.
+    """
     kept: dict[object, tuple[int, Any]] = vars(owner).setdefault("_differentiable", {})
-    if key not in kept:
-        kept[key] = next(_numbers), make()
-        registered[kept[key][0]] = kept[key][1]
-    return kept[key][0]
+    found = kept.get(key)
+    if found is None:
+        made = next(_numbers), make()
+        registered[made[0]] = made[1]
+        found = kept.setdefault(key, made)
+    return found[0]
 
 
 def _as_constants(self: Solver, damping: float) -> tuple[Any, ...]:

@@ -84,9 +84,10 @@ def gpu_frames(robot: Robot, frame: FrameNames, axes: str, device: str) -> GpuFr
     """Return the kinematics of frames on a GPU; the robot keeps them for later calls."""
     kept: dict[Any, GpuFrames] = vars(robot).setdefault("_gpu_frames", {})
     key = (frame if frame is None or isinstance(frame, str) else tuple(frame), axes, device)
-    if key not in kept:
-        kept[key] = GpuFrames(robot, frame, axes, device_named(device))
-    return kept[key]
+    found = kept.get(key)
+    if found is None:  # several threads may make it, and all get the first one
+        found = kept.setdefault(key, GpuFrames(robot, frame, axes, device_named(device)))
+    return found
 
 
 def resolve(

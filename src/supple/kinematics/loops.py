@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +27,6 @@ _MAX_STEP = 0.5  # largest displacement of a joint in an iteration [rad or m]
 # Maximum number of successive draws without a closed configuration, and the least size of a draw.
 _ATTEMPTS, _DRAWN = 12, 16
 _RANK = 1e-10  # singular values below this fraction of the largest count as zero
-_NEUTRAL: WeakKeyDictionary[Robot, Matrix] = WeakKeyDictionary()
 
 
 def loop_error(self: Robot, q: ArrayLike) -> FloatArray:  # noqa: D417
@@ -128,13 +126,13 @@ def _first_words(robot: Robot) -> str:
 
 def neutral_closed(robot: Robot, q: Matrix) -> Matrix:
     """Return a closed configuration (nq,) near q, the neutral one, or else near a random one."""
-    made = _NEUTRAL.get(robot)
+    made: Matrix | None = vars(robot).get("_neutral")
     if made is None:
-        made, closed = closed_near(robot, q[None])
+        near, closed = closed_near(robot, q[None])
         if not closed[0]:
-            made = random_closed(robot, robot.without_loops().random(1, seed=0))
-        _NEUTRAL[robot] = made
-    return np.array(made[0])
+            near = random_closed(robot, robot.without_loops().random(1, seed=0))
+        made = vars(robot)["_neutral"] = near[0]
+    return np.array(made)
 
 
 def random_closed(robot: Robot, drawn: Matrix) -> Matrix:

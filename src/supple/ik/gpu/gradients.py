@@ -137,6 +137,7 @@ def gradients(
     """Return the gradients of frames on a GPU; the robot keeps them for later calls."""
     kept: dict[Any, GpuGradients] = vars(frames.robot).setdefault("_gpu_gradients", {})
     key = (frames.frame, positions, scale, device)
-    if key not in kept:
-        kept[key] = GpuGradients(frames, positions, scale, device)
-    return kept[key]
+    found = kept.get(key)
+    if found is None:  # several threads may make it, and all get the first one
+        found = kept.setdefault(key, GpuGradients(frames, positions, scale, device))
+    return found
