@@ -39,7 +39,7 @@ BEYOND = 0.1  # distance beyond the boundary, as a fraction of the reach
 ALONG = 0.5  # angle about the shoulder along the boundary [rad]
 FIRST = 0.02  # first step from the singularity, as a fraction of the path from it to the start
 KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
-STRETCHED = ("elbow", "start", "reach")  # the kinds that robots from files have
+STRETCHED = ("elbow", "start", "reach")  # the kinds of passages for robots loaded from files
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,10 +169,10 @@ def ray(arm: Arm, end: float) -> Way:
 
 
 def edge(arm: Arm) -> Way:
-    """Return a path out to near the boundary, along it in the plane of the arm, and back."""
+    """Return a path outwards to a point near the boundary, along the boundary, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T, sideways = arm.robot.fk(at.q), across(arm, at)
-    center = arm.reach * at.inward  # of the stretched arm's circle, relative to its tip
+    center = arm.reach * at.inward  # center of the circle of the stretched arm, relative to its tip
 
     def path(t: float) -> Array:
         far = arm.reach - deep + (deep - SHORT) * plateau(t / MOVES)

@@ -13,7 +13,8 @@ from supple.papers.maciejewski_klein.inverse import A2, FOREARM, INNER
 from supple.papers.maciejewski_klein.methods import norm
 from supple.papers.style import Array
 
-NOMINAL, NEAR = 0.15, 0.05  # error read off a plot, and the tolerance on it
+# Error estimated from the printed plot, and the uncertainty of that reading.
+NOMINAL, NEAR = 0.15, 0.05
 PRESENT = 0.02  # smallest error that is present throughout a path
 ZERO = 0.01  # largest mean error that counts as near zero
 AVOIDABLE = 0.1  # largest fraction of the error along directions that are not singular

@@ -185,7 +185,10 @@ def test_structs_of_steps_have_the_memory_layout_of_the_compiler() -> None:
 
 @cache
 def stacks(rows: tuple[int, ...], n: int) -> tuple[Array, Array]:
-    """Return J (c, m, n) and e (c, m) of all levels, some singular or repeating higher rows."""
+    """Return J (c, m, n) and e (c, m) of c problems, with the rows of all priority levels stacked.
+
+    Some J are singular, and some levels repeat a row of a higher level.
+    """
     rng = np.random.default_rng((*rows, n))
     J, e = [], []
     for smallest in SMALLEST:

@@ -217,8 +217,8 @@ def test_all_claims_hold_except_one_about_the_least_error_of_the_y(
 
 
 def test_dls_with_the_least_error_oscillates_in_most_windows(ran: Ran) -> None:
-    """DLS with the λ of least error oscillates in most windows of a long motion, but not in the
-    window that the experiment measures.
+    """With the λ that minimizes the error, DLS oscillates in most time windows of a long motion,
+    but not in the window that the experiment measures.
     """
     found, shaken = ran("buss-y").quantities, ran("buss-y").curves["dls.least_oscillation"]
     robot, settle = supple.load("y"), figures.Y.steps[0]

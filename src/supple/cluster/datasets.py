@@ -78,8 +78,9 @@ class DatasetJob:
         scheme: Distribution of the samples.
         seed: Seed of the random numbers.
         branches: Maximum number of solutions of each pose; None for the drawn configuration only.
-        region: Edge length [m] of the cubes of space that are either for training or for testing.
-        test_share: Fraction of the cubes that are for testing.
+        region: Edge length [m] of the cubes into which space is divided; the samples of a cube are
+            either all training data or all test data.
+        test_share: Fraction of the cubes whose samples are test data.
         part_rows: Number of samples in a part.
         box: Lower and upper corner of a box around the workspace (2, 3) [m], as plain numbers.
     """
@@ -228,10 +229,10 @@ def random_poses(random: np.random.Generator, count: int, box: Array) -> Array:
 
 
 def is_test(position: Array, region: float, share: float, seed: int) -> NDArray[np.bool_]:
-    """Return whether positions (N, 3) [m] are in a region for testing.
+    """Return a mask (N,) of the positions (N, 3) [m] that belong to the test data.
 
-    Regions are cubes; a hash of the cube's index and the seed decides whether a cube is for
-    testing.
+    Space is divided into cubes. A hash of the index of a cube and of the seed decides whether all
+    positions in this cube are test data.
     """
     cell = np.floor(np.asarray(position) / region).astype(np.int64).view(np.uint64)
     mixed = np.full(len(cell), np.uint64(seed & (2**64 - 1)))
@@ -306,9 +307,9 @@ def sample_dataset(
         seed: Seed of the random numbers.
         branches: Maximum number of solutions of each pose. Each solution is a row; if None, a
             sample has one row with the drawn configuration.
-        region: Edge length [m] of the cubes into which space is divided. All samples in a cube are
-            either for training or for testing.
-        test_share: Fraction of the cubes that are for testing, 0 to 1.
+        region: Edge length [m] of the cubes into which space is divided. The samples of a cube are
+            either all training data or all test data.
+        test_share: Fraction of the cubes whose samples are test data, 0 to 1.
         part_rows: Number of samples in a part.
         ray: The Ray cluster to run on; None to run in this process.
         progress: Function called repeatedly with the number of finished samples and the number of

@@ -278,13 +278,16 @@ def seed_of(solution: Any, what: str) -> Array:
 
 
 def small_errors(position: float, rotation: float) -> str:
-    """Return errors as text, without errors that are exactly zero (of a kind that no task has)."""
+    """Return errors as text: "3 µm, 12 nrad"; an error of exactly zero is left out.
+
+    An error is exactly zero, for example, if no task has a rotation.
+    """
     errors = ((position, "m"), (rotation, "rad"))
     return ", ".join(_scaled(x, unit) for x, unit in errors if x != 0) or "no error"
 
 
 def _scaled(value: float, unit: str) -> str:
-    """Return a small number with a prefix: 3 µm."""
+    """Format a length or an angle with an SI prefix, for example "3 µm"."""
     for size, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p")):
         if value >= size:
             return f"{value / size:.0f} {prefix}{unit}"

@@ -30,11 +30,11 @@ def moved_limits(lower: Matrix, upper: Matrix, margin: Matrix) -> tuple[Matrix, 
 
 
 def joint_values(given: JointValues, present: Matrix, names: Sequence[str], what: str) -> Matrix:
-    """Return one number per joint (n,): the given number, or the present one if none is given.
+    """Return one number per joint (n,): the given value, or the current value where none is given.
 
     Args:
         given: One number for all joints, an array (n,), a mapping by joint name, or None.
-        present: The present numbers (n,).
+        present: The current values (n,).
         names: Names of the joints.
         what: Name of the argument in error messages.
 
@@ -70,7 +70,9 @@ def with_limits(
     upper: Matrix,
     rates: Mapping[str, Matrix],
 ) -> Description:
-    """Return a description with other limits (n,) of the named joints; mimic joints lose theirs.
+    """Return a description in which the named joints have other limits (n,).
+
+    Mimic joints lose their limits.
 
     Args:
         description: The description.

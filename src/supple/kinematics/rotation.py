@@ -54,7 +54,8 @@ def from_quaternion(wxyz: Matrix, out: Matrix | None = None) -> Matrix:
         wxyz: The quaternions.
         out: Array for the result.
     """
-    w, x, y, z = np.moveaxis(wxyz, -1, 0)  # separately, faster than reductions along a short axis
+    # One array for each component: NumPy sums over an axis of length 4 more slowly.
+    w, x, y, z = np.moveaxis(wxyz, -1, 0)
     largest = np.maximum(np.maximum(abs(w), abs(x)), np.maximum(abs(y), abs(z)))
     w, x, y, z = w / largest, x / largest, y / largest, z / largest  # avoids overflow of squares
     length = np.sqrt(w * w + x * x + y * y + z * z)
@@ -88,7 +89,7 @@ def log(R: Matrix) -> Matrix:
 
 
 def exp(r: Matrix) -> Matrix:
-    """Return the rotations (..., 3, 3) by rotation vectors (..., 3) [rad]: the inverse of `log`."""
+    """Return the rotations (..., 3, 3) of rotation vectors (..., 3) [rad], the inverse of `log`."""
     half = np.linalg.norm(r, axis=-1)[..., None, None] / 2
     k = np.sinc(half / np.pi)  # sin(half)/half
     K = cross_matrix(r)
@@ -96,7 +97,7 @@ def exp(r: Matrix) -> Matrix:
 
 
 def cross_matrix(r: Matrix) -> Matrix:
-    """Return [r]× (..., 3, 3), the matrix of the cross product with r (..., 3) from the left."""
+    """Return [r]× (..., 3, 3), the matrices with [r]× x = r × x, for vectors r (..., 3)."""
     x, y, z = np.moveaxis(np.asarray(r, np.float64), -1, 0)
     zero = np.zeros_like(x)
     return np.moveaxis(np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]), (0, 1), (-2, -1))

@@ -160,7 +160,8 @@ class Limits(ReadOnlyArrays):
             joint_values(given, own, robot.joint_names, f"Limits: {name}")
             for name, (given, own) in present.items()
         )
-        with np.errstate(over="ignore"):  # overflow to inf means no limit
+        # A product that overflows becomes infinite, which means no limit.
+        with np.errstate(over="ignore"):
             fastest = speed_factor * speed
         if acceleration_time is not None:
             time = number(acceleration_time, "Limits: acceleration_time", above=0)

@@ -137,14 +137,17 @@ class Branches(Layers):
             self._keep(int(at), row)
 
     def _keep(self, i: int, row: Indices) -> None:
-        """Add connections `row` (k,) of target i, unless barred or one of the ends is connected."""
+        """Connect the solutions of target i to those of the next one with the indices `row` (k,).
+
+        Connections that are barred, or one of whose ends is already connected, are left out.
+        """
         for a, b in enumerate(row.tolist()):
             free = self.following[i, a] < 0 and b not in self.following[i]
             if b >= 0 and free and (i, a, b) not in self.barred:
                 self.following[i, a] = b
 
     def _curves(self) -> list[Curve]:
-        """Return the branches: maximal sequences of solutions that follow each other."""
+        """Return the branches: the longest sequences of connected solutions."""
         there = np.isfinite(self.solutions[..., 0])
         number = self._numbers(there)
         order = np.argsort(number[there], kind="stable")
@@ -157,7 +160,7 @@ class Branches(Layers):
         return made
 
     def _numbers(self, there: NDArray[np.bool_]) -> Indices:
-        """Return the number (N, k) of the branch of each solution; -1 where there is none."""
+        """Return the number of the branch of each solution (N, k), or -1 for a missing solution."""
         k = there.shape[1]
         if not len(there):
             return np.empty((0, k), dtype=np.intp)
@@ -205,9 +208,10 @@ class Branches(Layers):
 
 
 def _solutions(path: PathProblem, x: Array, slide: bool = False) -> Array:
-    """Return all solutions (N, k, n), padded with NaN, at the places x before one without any.
+    """Return all solutions (N, k, n) at the places x, up to the first place without a solution.
 
-    With `slide`, x are the targets; targets just out of reach get the nearest configurations.
+    Places with fewer solutions than others are padded with NaN. With `slide`, x are the targets,
+    and targets just out of reach get the nearest configurations.
     """
     found = path.arm.solve(path.problem, path.targets(x), None, path.spec)  # type: ignore[union-attr]
     q, sampled, count = found[0], found[3], found[4]

@@ -204,7 +204,7 @@ class PathProblem:
         return np.asarray(far**2 / 8 * np.array([2 * self.reach, 1.0]))
 
     def wrapped(self, change: Array) -> Array:
-        """Return displacements (..., n) without full turns of the joints that can turn fully."""
+        """Return displacements (..., n) less the full turns of joints with room for a full turn."""
         far = (np.abs(change) > np.pi) & (self.turns > 0)
         if not far.any():
             return change
@@ -217,7 +217,7 @@ class PathProblem:
         return self.wrapped(difference(self.robot, q1, q0))
 
     def turned(self, q: Array, start: Array, near: Array) -> Array:
-        """Return q (..., n), turned by the full turns that bring `start` nearest to `near`."""
+        """Return q (..., n), turned by the same full turns that bring `start` nearest to `near`."""
         far = difference(self.robot, near, start)
         moved = integrate(self.robot, q, far)
         return np.asarray(integrate(self.robot, moved, -self.wrapped(far)))
@@ -287,9 +287,12 @@ class PathProblem:
         return made, good
 
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
-        """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`.
+        """Return up to `count` solutions (s, n) of a target that keep the clearance from obstacles.
 
-        They keep the clearance from obstacles.
+        Args:
+            at: Index of the target.
+            count: Maximum number of solutions.
+            seeds: Maximum number of seeds; 0 for the default of `solve`.
         """
         check = None if self.obstacles is None else self.obstacles.check
         driver = self.driver(count, seeds=seeds, check=check)

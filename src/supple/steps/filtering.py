@@ -1,4 +1,4 @@
-"""Numerical filtering: damp the weak singular directions, and the others hardly at all.
+"""Numerical filtering: strong damping of the weak singular directions only.
 
 The directions are estimated instead of computed by an SVD (`estimate.py`).
 `include/supple/step/filtering.hpp` is the kernel's version. Tuned constants are explained in
@@ -29,7 +29,7 @@ _RESERVE_SIZE = 0.25  # value of σ max_gain below which α is larger than the b
 
 @dataclass(frozen=True)
 class NumericalFilter:
-    """Damp the weak directions û_i of the task as much as necessary, the others hardly at all.
+    """Damp the weak directions û_i of the task as much as necessary, and all others only little.
 
         (J Jᵀ + Σ α_i² û_i û_iᵀ + λ² I) z = e,    q̇ = Jᵀ z,  scaled down to ‖q̇‖ <= max_gain ‖e‖
 
