@@ -90,6 +90,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.redundancy.WeightedCriterion(0.1, 0.1, REST),
     sp.steps.WeightedDLS(RULE, np.ones(6), np.arange(1.0, 8.0)),
     sp.steps.Yielding(),
+    DLS.velocities(PANDA, Q, np.ones(6), explain=True),
     damping.ConditionBound(1.5),
     RULE,
     damping.Curvature(0.5),
