@@ -86,11 +86,7 @@ def dls(lam: float, *, clamped: bool = False) -> Step:
     plain = supple.steps.AngleClamp(
         supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
     )
-    return (
-        supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(plain, D_MAX, variant="program"))
-        if clamped
-        else plain
-    )
+    return supple.steps.AdaptiveErrorClamp(plain, D_MAX, variant="program") if clamped else plain
 
 
 def transpose() -> supple.steps.AngleClamp:
@@ -106,9 +102,7 @@ def methods(shape: Shape) -> dict[str, Step]:
         "pinv": supple.steps.AngleClamp(supple.steps.TruncatedSVD(0.01), math.radians(5)),
         "dls": dls(shape.lambdas[0]),
         "dls_clamped": dls(shape.lambdas[1], clamped=True),
-        "sdls": supple.steps.StatefulStep(
-            supple.steps.AdaptiveErrorClamp(selective, D_MAX, variant="program")
-        ),
+        "sdls": supple.steps.AdaptiveErrorClamp(selective, D_MAX, variant="program"),
     }
 
 
@@ -143,35 +137,44 @@ class Followed:
 
 def follow(shape: Shape, step: Step) -> Followed:
     """Follow the targets from the zero pose, with one update for each of their moves."""
-    robot = supple.load(shape.name)
-    skipped, counted = shape.steps
-    path = shape.path(skipped + counted + 1)
-    motion = supple.simulate(
+    robot, settle = supple.load(shape.name), shape.steps[0]
+    path = shape.path(sum(shape.steps))
+    return followed(robot, moved(robot, path, step)[settle:], path[settle:])
+
+
+def moved(
+    robot: supple.Robot,
+    path: Array,
+    step: Step,
+    *,
+    start: Array | None = None,
+    alternate: bool = False,
+) -> Array:
+    """Return the joint angles before and after each update (updates + 1, n) [rad] toward targets
+    (updates, k, 3) [m], from the zero pose by default, with the usual or the alternate Jacobian.
+
+    The errors of an `AdaptiveErrorClamp` are clamped here, by moving the targets, because a `Servo`
+    would compute all of its updates in Python.
+    """
+    clamp = step if isinstance(step, supple.steps.AdaptiveErrorClamp) else None
+    servo = supple.Servo(
         robot,
-        robot.neutral(),
-        tasks=[supple.PositionTask(tip) for tip in robot.tips],
-        target=[list(each) for each in path],
+        [supple.PositionTask(tip, alternate=alternate) for tip in robot.tips],
         dt=1.0,  # q̇ is then the change of q, and with gain=1 a step corrects the whole error
         gain=1.0,
-        feedforward=False,
-        step=step,
+        step=step if clamp is None else clamp.inner,
         limits=supple.Limits.none(robot),
     )
-    return followed(robot, motion.q[skipped:], path[skipped:-1])
-
-
-def moved(robot: supple.Robot, path: Array, step: Step) -> Array:
-    """Return the joint angles of `follow` before and after each update (updates + 1, n) [rad].
-
-    The loop is faster than `supple.simulate`, but `step` must not have a memory.
-    """
-    hands = [supple.PositionTask(tip) for tip in robot.tips]
-    servo = supple.Servo(
-        robot, hands, dt=1.0, gain=1.0, step=step, limits=supple.Limits.none(robot)
-    )
-    q = np.empty((len(path) + 1, len(robot.neutral())))
-    q[0] = robot.neutral()
+    q = np.empty((len(path) + 1, robot.dof))
+    q[0] = robot.neutral() if start is None else start
+    tips, before = list(robot.tips), np.zeros(path.shape[1])
     for k, goal in enumerate(path):
+        if clamp is not None:
+            e = goal - robot.fk(q[k], tips)[:, :3, 3]
+            size = np.linalg.norm(e, axis=1)
+            most = clamp.max_error + np.maximum(0, size - before)  # the first is not clamped
+            goal = goal - (1 - most / np.maximum(size, most))[:, None] * e
+            before = size
         servo(q[k], target=list(goal), out=q[k + 1])
     return q
 

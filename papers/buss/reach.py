@@ -41,16 +41,20 @@ def methods() -> dict[str, Step]:
     }
 
 
-def reversed_share(step: Step, distance: float, q: Array, updates: int = 40) -> float:
-    """Return the share of updates that reverse the one before, toward a resting target."""
-    robot, goal = supple.load("planar3"), np.array([REACH * distance, 0.0])
-    before, back = np.zeros(3), 0
+def reversed_shares(step: Step, starts: Array, updates: int = 40) -> Array:
+    """Return the share of updates that reverse the one before, toward targets that rest at each of
+    `DISTANCES`: the mean over starts (S, 3), as (D,).
+    """
+    robot, goals = supple.load("planar3"), np.zeros((len(DISTANCES), 1, 2))
+    goals[:, 0, 0] = REACH * np.array(DISTANCES)
+    q = np.tile(starts, (len(goals), 1, 1))
+    before, back = np.zeros_like(q), np.zeros(q.shape[:2])
     for _ in range(updates):
         T, J = robot.fk_jacobian(q)
-        dq = step(supple.Linearization(J[:2], goal - T[:2, 3]))
-        back += int(dq @ before < 0 and np.linalg.norm(dq) > 0.02)
+        dq = step(supple.Linearization(J[..., :2, :], goals - T[..., :2, 3]))
+        back += ((dq * before).sum(axis=-1) < 0) & (np.linalg.norm(dq, axis=-1) > 0.02)
         q, before = q + dq, dq
-    return back / (updates - 1)
+    return np.asarray(back.mean(axis=1) / (updates - 1))
 
 
 def operations(rows: int, joints: int, effectors: int) -> tuple[int, int]:
@@ -114,8 +118,7 @@ def end_of_reach(progress: Progress, *, starts: int, updates: int) -> Outcome:
     """
     first = np.random.default_rng(0).uniform(-1.2, 1.2, (starts, 3))
     shares = {
-        name: np.array([np.mean([reversed_share(step, x, q) for q in first]) for x in DISTANCES])
-        for name, step in each(methods().items(), progress)
+        name: reversed_shares(step, first) for name, step in each(methods().items(), progress)
     }
     apart = {name: abs(x[BARELY] - x[BEYOND]) for name, x in shares.items()}
     selective = supple.steps.SDLS(math.radians(45), soft=True)

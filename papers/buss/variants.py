@@ -27,14 +27,8 @@ def loop(
     robot: supple.Robot, q: Array, goals: Array, step: Step, *, alternate: bool, settle: int = 0
 ) -> Followed:
     """Follow targets (steps, k, 3), one update for each, with the usual or alternate Jacobian."""
-    tips, every = list(robot.tips), [q]
-    for goal in goals:
-        poses, J = robot.fk_jacobian(q, tips)
-        rows = supple.steps.alternate_jacobian(robot, q, tips, goal) if alternate else J[:, :3]
-        error = (goal - poses[:, :3, 3]).ravel()
-        q = q + step(supple.Linearization(rows.reshape(-1, len(q)), error))
-        every.append(q)
-    return followed(robot, np.array(every)[settle:], goals[settle:])
+    every = figures.moved(robot, goals, step, start=q, alternate=alternate)
+    return followed(robot, every[settle:], goals[settle:])
 
 
 def methods() -> dict[str, Step]:

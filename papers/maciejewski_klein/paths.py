@@ -21,7 +21,7 @@ from supple.plot import palette
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHUNK = 1500  # number of candidates that are drawn at a time
+CHUNK = 12, 1500  # candidates that are drawn at a time: for each path, and at most
 
 Verdicts: TypeAlias = dict[str, list[bool]]
 Statements: TypeAlias = dict[str, tuple[str, Callable[[Runs], bool]]]
@@ -63,8 +63,9 @@ OF_MODIFIED = {
 def draw_family(kind: str, paths: int, rng: np.random.Generator, max_gain: float) -> Family:
     """Return paths of kind "b" or "c", as `families` describes them."""
     start, poses, count = [], [], 0
+    chunk = min(CHUNK[0] * paths, CHUNK[1])
     while count < paths:
-        drawn = (families.lines if kind == "b" else families.circles)(rng, CHUNK)
+        drawn = (families.lines if kind == "b" else families.circles)(rng, chunk)
         if kind == "b":
             moved = many.follow(drawn.start, drawn.poses, many.methods(max_gain)["constant"])
             drawn = drawn.only(families.is_like_b(moved.q))

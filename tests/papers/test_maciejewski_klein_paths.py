@@ -51,11 +51,11 @@ def test_a_path_in_a_batch_gives_the_motion_of_the_path_alone(
 ) -> None:
     """A path in a batch of many gives the same motion as the path alone."""
     family = few[kind]
+    alone = courses.followed_by_all(family.course(1)).moved
     for name, step in many.methods(5.0).items():
-        together = many.follow(family.start, family.poses, step)
-        alone = courses.followed_by_all(family.course(1)).moved[name]
-        np.testing.assert_allclose(together.path(1).q, alone.q, atol=1e-7)
-        np.testing.assert_allclose(together.path(1).command, alone.command, atol=1e-9)
+        together = many.follow(family.start, family.poses, step).path(1)
+        np.testing.assert_allclose(together.q, alone[name].q, atol=1e-7)
+        np.testing.assert_allclose(together.command, alone[name].command, atol=1e-9)
 
 
 def test_random_paths_have_the_properties_described_in_the_paper(
