@@ -89,8 +89,7 @@ class _FrameTask(Task):
                 "be derived from targets; given: targets only"
             )
         R, to = (x[..., :9].reshape(*x.shape[:-1], 3, 3).swapaxes(-1, -2) for x in (begin, end))
-        turn = np.array([log(r) for r in (to @ R.swapaxes(-1, -2)).reshape(-1, 3, 3)])
-        moved = end[..., 9:] - begin[..., 9:], turn.reshape(*begin.shape[:-1], 3)
+        moved = end[..., 9:] - begin[..., 9:], log(to @ R.swapaxes(-1, -2))
         if self.axes == BODY:
             moved = tuple(np.einsum("...ij,...i->...j", R, part) for part in moved)
         return np.concatenate(moved, axis=-1)
