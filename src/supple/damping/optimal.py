@@ -99,15 +99,18 @@ class Optimal(KernelRule):
         x = lower
         if start is not None:  # φ is at most ‖Jᵀe‖/lambda2
             x = max(lower, min(float(start) / unit / largest, float(np.linalg.norm(s * c))))
+        numerators, squares = s * c, beta * s**2
         for iteration in range(_MAX_ITERATIONS):
-            terms = (s * c / (beta * s**2 + x)) ** 2
-            phi = math.sqrt(terms.sum())
+            denominators = squares + x
+            terms = (numerators / denominators) ** 2
+            total = terms.sum()
+            phi = math.sqrt(total)
             beyond = iteration == 0 and x > lower and phi < 1 - 1.5 * slack
             # An undamped step that obeys the bound is kept regardless of the tolerance.
             enough = 1 - (slack if x > 0 else _MIN_TOLERANCE) / 2
             if phi <= enough and not beyond:
                 break
-            over_slope = terms.sum() / (terms / (beta * s**2 + x)).sum()  # φ/|φ'|
+            over_slope = total / (terms / denominators).sum()  # φ/|φ'|
             aim = 1 - slack  # far enough below the bound that rounding does not end the search
             x = max(lower, x + float((phi - aim) * over_slope / (phi if self.newton else aim)))
         return x * unit * largest, iteration
