@@ -168,14 +168,14 @@ def moved(
     q = np.empty((len(path) + 1, robot.dof))
     q[0] = robot.neutral() if start is None else start
     tips, before = list(robot.tips), np.zeros(path.shape[1])
-    for k, goal in enumerate(path):
+    for now, goal, following in zip(q, path, q[1:], strict=False):
         if clamp is not None:
-            e = goal - robot.fk(q[k], tips)[:, :3, 3]
+            e = goal - robot.fk(now, tips)[:, :3, 3]
             size = np.linalg.norm(e, axis=1)
             most = clamp.max_error + np.maximum(0, size - before)  # the first is not clamped
             goal = goal - (1 - most / np.maximum(size, most))[:, None] * e
             before = size
-        servo(q[k], target=list(goal), out=q[k + 1])
+        servo(now, target=goal if len(tips) > 1 else goal[0], out=following)
     return q
 
 

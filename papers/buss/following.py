@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -126,8 +127,13 @@ def _outcome(
     windows: tuple[int, ...] = (),
 ) -> Outcome:
     found = Comparison.of(shape, lambdas, progress)
-    by_window = {window: least_oscillation(shape, lambdas, window) for window in windows}
-    shaken = shaken_windows(shape, lambdas, WINDOWS) if windows else np.zeros(0)
+    by_window, shaken = {}, np.zeros(0)
+    if windows:
+        goals = shape.path(shape.steps[0] + WINDOWS * shape.steps[1])
+        robot = supple.load(shape.name)
+        motions = [figures.moved(robot, goals, figures.dls(lam)) for lam in lambdas]
+        by_window = {n: float(least_oscillation(shape, motions, goals, n)[0]) for n in windows}
+        shaken = least_oscillation(shape, motions, goals, shape.steps[1], WINDOWS)
     beyond, within = found.pinv_goes_back()
     plain, clamped = calm(found.plain), calm(found.clamped)
     quantities = by_method(
@@ -170,33 +176,26 @@ def _outcome(
     return Outcome(quantities, claims, figure_of(found), tuple(tables))
 
 
-def least_oscillation(shape: Shape, lambdas: tuple[float, ...], updates: int) -> float:
-    """Return the fraction of reversed moves of DLS at the damping with the smallest total error."""
-    longer = replace(shape, steps=(shape.steps[0], updates))
-    runs = [figures.follow(longer, figures.dls(lam)) for lam in lambdas]
-    return min(runs, key=lambda run: run.total_error).oscillation
-
-
-def shaken_windows(shape: Shape, lambdas: tuple[float, ...], count: int) -> Array:
+def least_oscillation(
+    shape: Shape, motions: Sequence[Array], goals: Array, updates: int, count: int = 1
+) -> Array:
     """Return the fraction (count,) of reversed moves of DLS, at the damping with the smallest total
-    error, in each of `count` successive windows of one long motion. Each window has as many updates
-    as the paper's measurement.
+    error, in each of `count` successive windows of one long motion.
+
+    Args:
+        shape: The figure.
+        motions: The joint angles (K + 1, n) at each damping [rad].
+        goals: The targets (K, k, 3) [m].
+        updates: The number of updates in a window.
+        count: The number of windows.
     """
-    settle, counted = shape.steps
-    path = shape.path(settle + count * counted)
-    robot = supple.load(shape.name)
-    errors, reversals = [], []
-    for lam in lambdas:
-        q = figures.moved(robot, path, figures.dls(lam))[settle:]
-        cut = range(0, count * counted, counted)
-        goals = path[settle:]
-        runs = [
-            figures.followed(robot, q[k : k + counted + 1], goals[k : k + counted]) for k in cut
-        ]
-        errors.append([run.total_error for run in runs])
-        reversals.append([run.oscillation for run in runs])
-    best = np.argmin(errors, axis=0)
-    return np.asarray(np.array(reversals)[best, np.arange(count)])
+    robot, settle = supple.load(shape.name), shape.steps[0]
+    errors, reversals = np.empty((2, len(motions), count))
+    for i, q in enumerate(motions):
+        for j, k in enumerate(range(settle, settle + count * updates, updates)):
+            run = figures.followed(robot, q[k : k + updates + 1], goals[k : k + updates])
+            errors[i, j], reversals[i, j] = run.total_error, run.oscillation
+    return np.asarray(reversals[errors.argmin(axis=0), np.arange(count)])
 
 
 # ---- claims ------------------------------------------------------------------------------------
@@ -304,7 +303,7 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
 def _of_windows(shape: Shape, shaken: Array) -> Claim:
     """Return the claim that in most windows DLS oscillates at the damping with the smallest error.
 
-    `shaken` (count,) is the result of `shaken_windows`.
+    `shaken` (count,) is the fraction of reversed moves in each window.
     """
     share = float((shaken > OFTEN).mean())
     return Claim(
