@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,18 +10,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from supple.papers import EXPERIMENTS
+from supple.papers import EXPERIMENTS, Outcome
 
 import supple
 from commands import run
+from supple.__main__ import main
 from supple.cli import COMMANDS
 
 SCRIPT = Path(sys.executable).with_name("supple")
+Ran = Callable[[str], Outcome]
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -36,13 +40,13 @@ def test_the_command_supple_is_installed(command: list[str]) -> None:
     assert done.stdout == f"supple, version {supple.__version__}\n"
 
 
-def test_the_paper_command_prints_only_json_with_the_numbers_of_the_python_call() -> None:
+def test_the_paper_command_prints_only_json_with_the_numbers_of_the_python_call(ran: Ran) -> None:
     """Stdout has only JSON, with the numbers of the Python call, and stderr is empty."""
     done = subprocess.run(
         [str(SCRIPT), "paper", "n-gain", "--json"], capture_output=True, text=True, check=True
     )
     found = json.loads(done.stdout, parse_constant=pytest.fail)
-    assert found == EXPERIMENTS["n-gain"]().quantities
+    assert found == ran("n-gain").quantities
     assert done.stderr == ""
 
 
@@ -116,39 +120,29 @@ def group_lives(group: int) -> bool:
     return True
 
 
-# Runs commands one after another in one process, and prints the exit status after each.
-COMMANDS_IN_TURN = """
-import sys
-from supple.__main__ import main
-for words in (["n-gain"], [], ["\\u03c3"]):
-    sys.argv, status = ["supple", "paper", *words], 0
-    try:
-        main()
-    except SystemExit as end:
-        status = end.code or 0
-    for stream in (sys.stdout, sys.stderr):
-        print(f"<{status}>", file=stream, flush=True)
-"""
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
-def test_output_is_printed_in_any_encoding(encoding: str) -> None:
+def test_output_is_printed_in_any_encoding(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All ASCII words are printed, even if the encoding lacks other characters."""
-    done = subprocess.run(
-        [sys.executable, "-c", COMMANDS_IN_TURN],
-        capture_output=True,
-        check=False,
-        env=os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "120"},
-    )
-    streams = [stream.decode(encoding, "replace") for stream in (done.stdout, done.stderr)]
-    assert "Traceback" not in streams[1]
-    out, err = (re.split(r"(<\d+>)\n", stream) for stream in streams)
-    assert out[1::2] == err[1::2] == ["<0>", "<0>", "<2>"]
-    assert err[0] == err[2] == ""
-    assert "unknown experiment '" in err[4]
-    assert out[0].count("holds") + out[0].count("does not") >= 4
-    assert "n-gain" in out[0]
-    assert "n-gain" in out[2]
+    monkeypatch.setenv("COLUMNS", "120")
+    printed = []
+    for words in (["n-gain"], [], ["σ"]):
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", streams[0])
+            patch.setattr(sys, "stderr", streams[1])
+            patch.setattr(sys, "argv", ["supple", "paper", *words])
+            with pytest.raises(SystemExit) as end:
+                main()
+        assert (end.value.code or 0) == (2 if words == ["σ"] else 0)
+        for stream in streams:
+            stream.seek(0)
+        printed.append([stream.read() for stream in streams])
+    (claims, no), (listed, none), (_, error) = printed
+    assert no == none == ""
+    assert "unknown experiment '" in error
+    assert claims.count("holds") + claims.count("does not") >= 4
+    assert "n-gain" in claims
+    assert "n-gain" in listed
 
 
 def test_importing_supple_needs_no_extra() -> None:
@@ -195,14 +189,28 @@ def test_without_the_extra_the_command_says_what_to_install(module: str) -> None
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--plot", "x.svg"], ["--report", "x"]])
-def test_without_matplotlib_everything_except_figures_works(words: list[str]) -> None:
-    begin = "import sys; sys.modules['matplotlib'] = None; from supple.__main__ import main\n"
-    listed = python(begin + "sys.argv = ['supple', 'paper']; main()")
-    assert listed.returncode == 0
-    done = python(begin + f"sys.argv = ['supple', 'paper', 'n-gain', *{words!r}]; main()")
-    assert done.returncode == 2
-    assert 'pip install "matplotlib>=3.8"' in done.stderr
+# Runs commands one after another, and prints the exit status after each.
+WITHOUT_MATPLOTLIB = """
+import sys
+sys.modules["matplotlib"] = None
+from supple.__main__ import main
+for words in ([], ["n-gain", "--plot", "x.svg"], ["n-gain", "--report", "x"]):
+    sys.argv = ["supple", "paper", *words]
+    try:
+        main()
+    except SystemExit as end:
+        print(f"<{end.code or 0}>", file=sys.stderr)
+"""
+
+
+def test_without_matplotlib_everything_except_figures_works() -> None:
+    done = python(WITHOUT_MATPLOTLIB)
+    listed, *refused = re.split(r"(<\d>)\n", done.stderr)[:-1]
+    assert listed == ""
+    assert refused[::2] == ["<0>", "<2>", "<2>"]
+    for error in refused[1::2]:
+        assert 'pip install "matplotlib>=3.8"' in error
+    assert "n-gain" in done.stdout
 
 
 # ---- what it prints ------------------------------------------------------------------------------
@@ -236,12 +244,12 @@ def squeezed(text: str) -> str:
 
 
 @pytest.mark.parametrize("columns", [10, 40, 79])
-def test_a_narrow_terminal_gets_a_list_instead_of_a_table(columns: int) -> None:
+def test_a_narrow_terminal_gets_a_list_instead_of_a_table(ran: Ran, columns: int) -> None:
     """The list is complete, in order, and in lines that fit the width."""
     done = run("paper", "n-gain", columns=columns)
     assert done.exit_code == 0
     assert max(cell_len(line.rstrip()) for line in done.stdout.splitlines()) <= columns
-    for claim in EXPERIMENTS["n-gain"]().claims:
+    for claim in ran("n-gain").claims:
         mark = "✓ holds" if claim.holds else "✗ does not"
         row = f"the paper says: {claim.paper} we measure: {claim.measured} {mark} why: {claim.why}"
         assert squeezed(row) in squeezed(done.stdout)
@@ -251,10 +259,10 @@ def test_a_narrow_terminal_gets_a_list_instead_of_a_table(columns: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_tables_of_claims_cut_no_word(columns: int) -> None:
+def test_tables_of_claims_cut_no_word(ran: Ran, columns: int) -> None:
     said = run("paper", "n-gain", columns=columns).stdout
     assert "…" not in said
-    for claim in EXPERIMENTS["n-gain"]().claims:
+    for claim in ran("n-gain").claims:
         for word in f"{claim.paper} {claim.measured} {claim.why}".split():
             assert word in said
     listed = run("paper", columns=columns).stdout
@@ -280,7 +288,7 @@ def test_square_brackets_are_not_interpreted_as_markup(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("suffix", ["svg", "PNG"])
 def test_the_paper_command_writes_a_figure(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"figure.{suffix}"
-    done = run("paper", "n-gain", "--json", "--plot", str(file))
+    done = run("paper", "w-one-link", "--json", "--plot", str(file))
     assert done.exit_code == 0
     assert json.loads(done.stdout)
     assert f"written to {file}" in done.stderr
@@ -288,12 +296,13 @@ def test_the_paper_command_writes_a_figure(tmp_path: Path, suffix: str) -> None:
 
 
 def test_json_of_one_experiment_is_flat_and_of_all_keyed_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = json.loads(run("paper", "n-gain", "--json", "--report", str(tmp_path)).stdout)
-    assert one == EXPERIMENTS["n-gain"]().quantities
-    monkeypatch.setattr("supple.cli.paper.EXPERIMENTS", {"n-gain": EXPERIMENTS["n-gain"]})
-    assert json.loads(run("paper", "all", "--json").stdout) == {"n-gain": one}
+    name = "w-one-link"
+    one = json.loads(run("paper", name, "--json", "--report", str(tmp_path)).stdout)
+    assert one == ran(name).quantities
+    monkeypatch.setattr("supple.cli.paper.EXPERIMENTS", {name: EXPERIMENTS[name]})
+    assert json.loads(run("paper", "all", "--json").stdout) == {name: one}
 
 
 @pytest.mark.parametrize("more", [[], ["--report"]])

@@ -71,13 +71,13 @@ def test_the_figure_of_every_experiment_is_drawn(drawn: Callable[[str], bytes], 
 
 @pytest.mark.parametrize(("format", "begins"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
 def test_figures_can_be_written_as_png_and_pdf(ran: Ran, format: str, begins: bytes) -> None:
-    assert style.rendered(ran("n-gain"), "n-gain", format).startswith(begins)
+    assert style.rendered(ran("w-one-link"), "w-one-link", format).startswith(begins)
 
 
 def test_drawing_a_figure_twice_gives_the_same_file(
     ran: Ran, drawn: Callable[[str], bytes]
 ) -> None:
-    assert style.rendered(ran("n-gain"), "n-gain", "svg") == drawn("n-gain")
+    assert style.rendered(ran("w-one-link"), "w-one-link", "svg") == drawn("w-one-link")
 
 
 @pytest.mark.parametrize("name", a_third(list(EXPERIMENTS), "panels"))

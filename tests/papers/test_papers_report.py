@@ -18,6 +18,7 @@ from supple.papers import EXPERIMENTS, Claim, Outcome
 from supple.papers.report import page, prose
 from supple.papers.running import Finding, find_all
 
+from sizes import a_third
 from supple.cli.group import cli
 
 Ran = Callable[[str], Outcome]
@@ -25,10 +26,12 @@ Ran = Callable[[str], Outcome]
 
 @pytest.fixture(scope="session")
 def html(ran: Ran, drawn: Callable[[str], bytes]) -> str:
-    """Return the HTML page of all experiments."""
+    """Return the HTML page of all experiments; the suite draws a third of their figures."""
+    some = a_third(list(EXPERIMENTS), "svg")  # those that test_experiments.py draws as well
 
     def finding(name: str) -> Finding:
-        return Finding(name, dict(ran(name).quantities), ran(name).claims, drawn(name), 1.0)
+        svg = drawn(name) if name in some else b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+        return Finding(name, dict(ran(name).quantities), ran(name).claims, svg, 1.0)
 
     return page([finding(name) for name in EXPERIMENTS])
 
