@@ -57,22 +57,22 @@ def rows_of(constraints: Sequence[Constraint], robot: Robot) -> Callable[[Array]
 
 def _checked(constraint: Constraint, given: Any, n: int) -> tuple[Array, Array]:
     """Return G (k, n) and h (k,) that a constraint returned, after checking them."""
-    what = f"rows(robot, q) of the constraint {_name(constraint)} must return"
+
+    def error(expected: str, found: str) -> InputError:
+        what = f"rows(robot, q) of the constraint {_name(constraint)} must return {expected}"
+        return InputError(f"{what}; given: {found}")
+
     try:
         first, second = given
         G, h = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(
-            f"{what} two arrays, G (k, {n}) and h (k,); given: {short_repr(given)}"
-        ) from None
+        raise error(f"two arrays, G (k, {n}) and h (k,)", short_repr(given)) from None
     if G.ndim != 2 or G.shape[1] != n or h.shape != (len(G),):
-        raise InputError(
-            f"{what} G of shape (k, {n}) and h of shape (k,); given: {G.shape} and {h.shape}"
-        )
+        raise error(f"G of shape (k, {n}) and h of shape (k,)", f"{G.shape} and {h.shape}")
     if not np.isfinite(G).all():
-        raise InputError(f"{what} a finite G; given: {short_repr(G)}")
+        raise error("a finite G", short_repr(G))
     if not (h < np.inf).all():
-        raise InputError(f"{what} an h without NaN and +inf; given: {short_repr(h)}")
+        raise error("an h without NaN and +inf", short_repr(h))
     return G, h
 
 

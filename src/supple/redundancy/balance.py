@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from supple.motion.linearization import Array
 from supple.motion.readable import Readable
 from supple.tasks.center_of_mass import CenterOfMassTask
 from supple.tasks.open_task import OpenTask
+from supple.tasks.rows import TaskRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,9 +77,8 @@ class SupportPolygon(Readable):
     def rows(self, robot: Robot, q: Array) -> tuple[Array, Array]:
         """Return G (k, n) and h (k,) of the rows G q̇ >= h."""
         normals, offsets = self.__dict__["_edges"]
-        rows = CenterOfMassTask(("x", "y")).on(robot)
         room = normals @ robot.center_of_mass(q)[:2] - offsets - self.margin
-        return normals @ rows.jacobian(robot, q), -self.rate * room
+        return normals @ _center_of_mass(robot).jacobian(robot, q), -self.rate * room
 
     def task(self, robot: Robot) -> OpenTask:
         """Return the polygon as a task for any place in the order of a `Priority`.
@@ -88,14 +89,18 @@ class SupportPolygon(Readable):
         of the `Servo`.
         """
         normals, offsets = self.__dict__["_edges"]
-        rows = CenterOfMassTask(("x", "y")).on(robot)
 
         def room(q: Array) -> tuple[Array, Array]:
             distances = normals @ robot.center_of_mass(q)[:2] - offsets - self.margin
-            return distances, normals @ rows.jacobian(robot, q)
+            return distances, normals @ _center_of_mass(robot).jacobian(robot, q)
 
         names = [f"edge {k} of the support polygon" for k in range(len(normals))]
         return OpenTask(room, rows=names, tolerance=(0.0, np.inf))
+
+
+@lru_cache(maxsize=64)
+def _center_of_mass(robot: Robot) -> TaskRows:
+    return CenterOfMassTask(("x", "y")).on(robot)
 
 
 def _has_room(corners: Array, normals: Array, offsets: Array) -> bool:

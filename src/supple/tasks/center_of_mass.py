@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple import _core
 from supple._arrays.checks import finite_array, number_field
 from supple._core import Goal, InputSpec, TargetKind
 from supple.errors import TASK_HINTS, join_names, known_arguments
@@ -59,7 +61,7 @@ class PointsRows(TaskRows):
     def jacobian(  # noqa: D102
         self, robot: Robot, q: Array, target: Array | None = None
     ) -> Array:
-        J = np.asarray(chain_of(robot, self.points).jacobian(q, 1), dtype=np.float64)
+        J = np.asarray(_chain(robot, self).jacobian(q, 1), dtype=np.float64)
         rows = np.einsum("k,kij->ij", self.shares, J[:, :3])[list(self.picked)]
         return np.asarray(np.array(self.weights)[:, None] * rows)
 
@@ -68,7 +70,7 @@ class PointsRows(TaskRows):
         return np.asarray(np.array(self.weights) * away)
 
     def reached(self, robot: Robot, q: Array) -> Array:  # noqa: D102
-        T = np.asarray(chain_of(robot, self.points).poses(q, 1), dtype=np.float64)
+        T = np.asarray(_chain(robot, self).poses(q, 1), dtype=np.float64)
         return np.asarray(np.einsum("k,...ki->...i", self.shares, T[..., :3, 3]))
 
     def command(  # noqa: D102
@@ -79,6 +81,11 @@ class PointsRows(TaskRows):
     def moved_by(self, robot: Robot) -> frozenset[int]:  # noqa: D102
         each = (ancestors_of(robot, point).values() for point in self.points)
         return frozenset(j for joints in each for j in joints)
+
+
+@lru_cache(maxsize=64)
+def _chain(robot: Robot, rows: PointsRows) -> _core.Chain:
+    return chain_of(robot, rows.points)
 
 
 @known_arguments(**TASK_HINTS)
