@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -125,10 +124,16 @@ class Linearization(ReadOnlyArrays):
         given = _numbers(e, "e")
         if given.shape != self.e.shape:
             raise InputError(f"e must have shape {self.e.shape}; given: {given.shape}")
-        made = copy.copy(self)
+        made = self._copy()
         vars(made).pop("gamma", None)
         frozen = _finite_copy(given, "e") if self.J.ndim == 2 else _frozen_view(given, self.e.dtype)
         object.__setattr__(made, "e", frozen)
+        return made
+
+    def _copy(self) -> Linearization:
+        """Return a shallow copy, faster than `copy.copy`."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
         return made
 
     @property
@@ -315,7 +320,7 @@ def _previous(before: object, J: Array) -> Linearization | None:
         raise InputError(
             f"before must be a linearization with a J of shape {J.shape}; given: {shape}"
         )
-    before = copy.copy(before)
+    before = before._copy()
     object.__setattr__(before, "before", None)
     return before
 
