@@ -6,13 +6,14 @@ import ast
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import supple
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 TABLES = (ROOT / "docs/architecture.md").read_text().partition("## What may import what")[2]
@@ -57,21 +58,30 @@ def place_of(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
-def imported(path: Path, types: bool = True) -> Iterator[str]:
-    """Yield the modules of supple that a file imports; `types` includes those for type checks."""
-    nodes = list(ast.walk(ast.parse(path.read_text())))
-    checked = [n for n in nodes if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
-    left_out = [] if types else [inner for node in checked for inner in ast.walk(node)]
-    for node in nodes:
-        if node in left_out:
-            continue
+@cache
+def parsed(path: Path) -> ast.AST:
+    return ast.parse(path.read_text())
+
+
+def imported(path: Path, types: bool = True) -> set[str]:
+    """Return the modules of supple that a file imports; `types` includes those for type checks."""
+    found: set[str] = set()
+    nodes = [parsed(path)]
+    while nodes:
+        node = nodes.pop()
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: write imports in full"
             for full in (f"{node.module}.{alias.name}" for alias in node.names):
                 is_module = node.module == "supple" or full in MODULE_NAMES
-                yield full if is_module else node.module or ""
+                found.add(full if is_module else node.module or "")
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING") or types:
+            # Imports are statements: expressions need no visit.
+            nodes += [x for x in ast.iter_child_nodes(node) if not isinstance(x, ast.expr)]
+        else:
+            nodes += node.orelse
+    return found
 
 
 def test_the_tables_of_the_architecture_page_name_every_folder() -> None:
@@ -99,7 +109,7 @@ def is_code(path: Path) -> bool:
     )
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_of)
+@each("path", MODULES)
 def test_modules_import_only_from_folders_listed_above_theirs(path: Path) -> None:
     place = place_of(module_of(path))
     if place == "supple":
@@ -162,8 +172,8 @@ PUBLIC_MODULES = ["supple", "supple.cluster", "supple.describe", "supple.gpu"] +
 def test_a_public_module_shows_its_public_names_only(name: str) -> None:
     module = importlib.import_module(name)
     assert dir(module) == sorted(module.__all__)
-    for each in module.__all__:
-        assert getattr(module, each).__doc__ or each == "__version__"
+    for public in module.__all__:
+        assert getattr(module, public).__doc__ or public == "__version__"
 
 
 def test_at_most_39_public_names_are_at_top_level() -> None:
