@@ -19,7 +19,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,14 +223,15 @@ def passage(name: str, kind: str, dt: float = DT) -> Passage:
     arm = arms()[name] if name in ROBOTS else more_arms()[name]
     robot, way, rows = arm.robot, WAYS[kind](arm), arm.rows
     t = dt * np.arange(round(MOVES / dt) + 1)
-    poses = np.array([way.path(time) for time in t])
-    inside = way.inside or way.path
+    path = cache(way.path)
+    inside = path if way.inside is None else cache(way.inside)
+    poses = np.array([path(time) for time in t])
     short = poses - np.array([inside(time) for time in t])
     if kind == "start":  # solved backwards: Newton's method fails at the singular start
         nominal = np.vstack([way.at.q, follow(robot, way.guess, inside, t[:0:-1], rows)[::-1]])
     else:
         nominal = follow(robot, way.guess, inside, t, rows)
-    twists = np.array([difference(a, b) / dt for a, b in pairwise(poses)])
+    twists = difference(poses[:-1], poses[1:]) / dt
     rests = round(RESTS / dt)
     return Passage(
         kind=kind,

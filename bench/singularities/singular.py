@@ -112,8 +112,9 @@ def moved(T: Array, by: Array) -> Array:
 
 
 def difference(T: Array, to: Array) -> Array:
-    """Return displacement and rotation vector (6,) [m, rad] from T to `to`, in world axes."""
-    return np.append(to[:3, 3] - T[:3, 3], rotation.log(to[:3, :3] @ T[:3, :3].T))
+    """Return displacement and rotation vector (..., 6) [m, rad] from T to `to`, in world axes."""
+    turn = rotation.log(to[..., :3, :3] @ T[..., :3, :3].swapaxes(-1, -2))
+    return np.concatenate([to[..., :3, 3] - T[..., :3, 3], turn], axis=-1)
 
 
 def reached(robot: sp.Robot, q: Array, pose: Array, rows: int = 6) -> Array | None:

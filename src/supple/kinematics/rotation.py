@@ -40,10 +40,10 @@ def _scaled_quaternion(R: Matrix) -> Matrix:
 
     4 q qᵀ is linear in R, and the row of its largest diagonal entry is q up to a factor.
     """
-    products = (R.reshape(-1, 9) @ _PRODUCTS + _CONSTANT).reshape(-1, 4, 4)
-    largest = products[:, _FOUR, _FOUR].argmax(axis=1)
-    q = products[np.arange(len(products)), largest]
-    q[q[:, 0] < 0] *= -1
+    products = R.reshape(-1, 9) @ _PRODUCTS + _CONSTANT
+    largest = products[:, ::5].argmax(axis=1)  # every fifth entry is on the diagonal
+    q = products.reshape(-1, 4, 4)[np.arange(len(products)), largest]
+    np.negative(q, out=q, where=q[:, :1] < 0)
     return np.asarray(q.reshape(*R.shape[:-2], 4))
 
 
@@ -84,7 +84,10 @@ def log(R: Matrix) -> Matrix:
     size = np.sqrt((v * v).sum(axis=-1, keepdims=True))
     small = size < 1e-150  # mask where angle = 2 size / w to working precision
     angle = 2 * np.arctan2(size, w)
-    scale = np.where(small, 2 / np.where(small, w, 1), angle / np.where(small, 1, size))
+    if small.any():
+        scale = np.where(small, 2 / np.where(small, w, 1), angle / np.where(small, 1, size))
+    else:
+        scale = angle / size
     return np.asarray(scale * v)
 
 
@@ -98,6 +101,10 @@ def exp(r: Matrix) -> Matrix:
 
 def cross_matrix(r: Matrix) -> Matrix:
     """Return [r]× (..., 3, 3), the matrices with [r]× x = r × x, for vectors r (..., 3)."""
-    x, y, z = np.moveaxis(np.asarray(r, np.float64), -1, 0)
-    zero = np.zeros_like(x)
-    return np.moveaxis(np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]), (0, 1), (-2, -1))
+    r = np.asarray(r, np.float64)
+    x, y, z = r[..., 0], r[..., 1], r[..., 2]
+    K = np.zeros((*r.shape[:-1], 3, 3))
+    K[..., 0, 1], K[..., 0, 2] = -z, y
+    K[..., 1, 0], K[..., 1, 2] = z, -x
+    K[..., 2, 0], K[..., 2, 1] = -y, x
+    return K
