@@ -88,10 +88,12 @@ def from_path(path: Array, points: Array) -> Array:
     square = (along**2).sum(axis=1)
     begin, along, square = (x[square > 0] for x in (begin, along, square))
     found = []
-    for p in points:
-        share = np.clip(((p - begin) * along).sum(axis=1) / square, 0.0, 1.0)
-        found.append(np.linalg.norm(begin + share[:, None] * along - p, axis=1).min())
-    return np.array(found)
+    for some in np.array_split(points, len(points) // 64 + 1):  # fits the cache
+        away = some[:, None] - begin
+        share = np.clip(np.einsum("kpi,pi->kp", away, along) / square, 0.0, 1.0)
+        away -= share[..., None] * along
+        found.append(np.sqrt(np.einsum("kpi,kpi->kp", away, away).min(axis=1)))
+    return np.concatenate(found)
 
 
 def measured(passage: Passage, q: Array) -> Measures:

@@ -14,12 +14,16 @@ from singularities.passages import DT
 from singularities.peers import asked as asked_of_peers
 from singularities.peers import next_pose
 from singularities.singular import moved
+from sizes import nightly
 
 NAMED = {method.name: method for method in METHODS}
+ALL = [(name, kind) for name in ROBOTS for kind in KINDS]
+# Each kind of passage for at least one robot, two kinds for each robot, and one with self-motion.
+SOME = nightly(ALL, [pair for k, pair in enumerate(ALL) if (k // len(KINDS) + k) % 3 == 1])
+SEVERAL = pytest.mark.parametrize(("name", "kind"), SOME)
 
 
-@pytest.mark.parametrize("name", ROBOTS)
-@pytest.mark.parametrize("kind", KINDS)
+@SEVERAL
 def test_a_default_servo_keeps_every_limit_at_singularities(name: str, kind: str) -> None:
     here = passage(name, kind)
     q = run(NAMED["Servo"], here)
@@ -78,8 +82,7 @@ def test_a_servo_does_not_turn_around_a_singularity_that_is_missed_narrowly(name
     assert np.ptp(q[:, 0]) < 0.5 * np.ptp(here.nominal[:, 0])  # exact tracking turns the shoulder
 
 
-@pytest.mark.parametrize("name", ROBOTS)
-@pytest.mark.parametrize("kind", KINDS)
+@SEVERAL
 def test_a_servo_keeps_a_bound_on_the_norm(name: str, kind: str) -> None:
     here = passage(name, kind)
     bound = here.robot.max_speed.min()
@@ -95,8 +98,7 @@ def test_every_step_of_supple_keeps_limits_out_of_reach(method) -> None:
     assert m.violations == 0
 
 
-@pytest.mark.parametrize("name", ROBOTS)
-@pytest.mark.parametrize("kind", KINDS)
+@SEVERAL
 def test_optimal_damping_keeps_its_bound(name: str, kind: str) -> None:
     here = passage(name, kind)
     bound = sp.damping.Optimal.for_robot(here.robot).max_speed
