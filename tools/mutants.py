@@ -55,7 +55,8 @@ WORKERS = 2
 QUICK = "-O1"  # compiles faster than -O3; without fast-math the numbers are the same
 
 # The switch, which C++ reads when a library is loaded. It is guarded against repeated inclusion,
-# because a CUDA source joins several files.
+# because a CUDA source joins several files. The first of them is always LANES.
+LANES = "include/supple/math/lane.hpp"
 SWITCH = """\
 #ifndef SUPPLE_MUTANT
 #include <stdlib.h>
@@ -171,7 +172,8 @@ def switched(text: str, mutants: Iterable[Mutant]) -> str:
             else:
                 old = f"({chosen} ? ({mutant.new}) : ({old}))"
         text = text[:first] + old + text[last:]
-    return SWITCH + text
+    place = text.find("\nnamespace supple") + 1  # below the #includes, which a CUDA source replaces
+    return text[:place] + SWITCH + text[place:]
 
 
 def copy_tree(mutants: Sequence[Mutant]) -> None:
@@ -189,7 +191,7 @@ def copy_tree(mutants: Sequence[Mutant]) -> None:
             by_file[mutant.file].append(mutant)
     for path in paths:
         data = (ROOT / path).read_bytes()
-        if path in by_file:
+        if path in by_file or (by_file and path == LANES):
             data = switched(data.decode(), by_file[path]).encode()
         if path == "CMakeLists.txt":
             data = data.replace(b"-O3", QUICK.encode())
