@@ -17,8 +17,16 @@ from supple.errors import InputError
 from supple.ik.gpu.branches import CAPACITY
 
 Array = np.ndarray
-device = emulator.emulated_and_real()
 ARMS = ("ur5e", "puma560")
+
+
+def load() -> None:
+    for name in ARMS:
+        robot = sp.load(name)
+        solve(robot, np.empty((0, 4, 4)), solutions="all", device="cuda")
+
+
+device = emulator.emulated_and_real(load)
 
 
 def count_of(device: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,7 @@ from supple import (
 from supple.errors import InputError
 from supple.gpu.arrays import GpuArray
 from supple.gpu.queue import Queue
-from supple.gpu.source import source
-from supple.ik.gpu import position, ranking, solvers
+from supple.ik.gpu import position, ranking, solvers, subproblems
 from supple.ik.gpu.request import SolutionPointers
 from supple.tasks import CenterOfMassTask
 from targets import apart
@@ -44,14 +44,6 @@ HAND = PositionTask(rows=("x", "y"))
 COUNT = 40
 
 
-@pytest.fixture(scope="module", autouse=True)
-def emulated() -> Iterator[emulator.Device]:
-    with pytest.MonkeyPatch.context() as patch:
-        solvers.gpu_solver.cache_clear()
-        yield emulator.install(patch)
-    solvers.gpu_solver.cache_clear()
-
-
 @pytest.fixture(params=["a warp for each", "a thread for each"], autouse=True)
 def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "a thread for each":
@@ -60,6 +52,51 @@ def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
+FRAMES = (
+    PositionTask(ARM.frames[-2], rows=("x", "y")),
+    PositionTask(ARM.frames[-1], rows=("x",)),
+)
+NEAR = (HAND, PostureTask())  # as near as possible to a posture
+POSE = PoseTask(rows=("x", "y", "rz"))
+LINE = (PositionTask(rows=("x",)), AxisTask(axis=(1, 0, 0)))
+TURN = OrientationTask(rows=("rz",))
+CENTER = CenterOfMassTask(rows=("x", "y"))
+YOUBOT, CONE, BOX = supple.load("youbot"), 0.2, 0.02  # [rad], [m]
+RANGES = PoseTask(about="z", cone=CONE, tolerance={"x": BOX, "y": BOX, "z": (-BOX, BOX)})
+PANDA, PLANAR = supple.load("panda"), supple.load("planar2")
+BOTH = arms("planar3", "planar3")
+HANDS = tuple(PositionTask(tip, rows=("x", "y")) for tip in BOTH.tips)
+
+
+@cache
+def heavy_arm() -> supple.Robot:
+    """Return the arm with masses."""
+    arm = ARM
+    for k, link in enumerate(sorted({joint.child for joint in ARM.description.joints})):
+        arm = arm.with_inertia(link, 1.0 + k, (-0.2, 0.05, 0.0), np.eye(3))
+    return arm
+
+
+def load() -> None:
+    p, q, T = (emulator.There(one[None]) for one in (np.ones(3), np.ones(3), np.eye(4)))
+    for robot, given, tasks in (
+        *((ARM, p, HAND), (ARM, [p, p], FRAMES), (ARM, [p, p], LINE), (ARM, T, TURN)),
+        *((ARM, [p, q], NEAR), (heavy_arm(), p, CENTER), (screw(), p, PositionTask())),
+        *((YOUBOT, T, RANGES), (PANDA, T, PoseTask()), (BOTH, [p, p], HANDS)),
+    ):
+        solve(robot, given, tasks=tasks)
+    solve(ARM, p, tasks=HAND, q0=q)
+    solve(ARM, T, tasks=POSE, solutions=2)
+    solve(PLANAR, p, tasks=HAND, q0=emulator.There(np.ones((1, 2))))
+    solve(BOTH, [p, p], tasks=HANDS, q0=emulator.There(np.ones((1, BOTH.nv))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulated() -> Iterator[emulator.Device]:
+    with pytest.MonkeyPatch.context() as patch:
+        solvers.gpu_solver.cache_clear()
+        yield emulator.install(patch, load)
+    solvers.gpu_solver.cache_clear()
 
 
 def targets(seed: int) -> tuple[Array, Array]:
@@ -87,25 +124,20 @@ def test_gpu_solutions_do_not_depend_on_the_order_of_targets() -> None:
 
 def test_gpu_solutions_of_several_frames_do_not_depend_on_order() -> None:
     q = ARM.random(200, seed=8)  # more than the threads of a block
-    elbow, hand = ARM.frames[-2:]
-    tasks = (PositionTask(elbow, rows=("x", "y")), PositionTask(hand, rows=("x",)))
-    p = [ARM.fk(q, task.frame)[:, :3, 3] for task in tasks]
-    found = solve(ARM, p, tasks=tasks, device="cuda")
+    p = [ARM.fk(q, task.frame)[:, :3, 3] for task in FRAMES]
+    found = solve(ARM, p, tasks=FRAMES, device="cuda")
     assert found.success.all()
-    for task, goal in zip(tasks, p, strict=True):
+    for task, goal in zip(FRAMES, p, strict=True):
         off = (ARM.fk(found.q, task.frame)[:, :3, 3] - goal)[:, : len(task.rows or ())]
         assert np.abs(off).max() <= 1e-6
-    back = solve(ARM, [one[::-1] for one in p], tasks=tasks, device="cuda")
+    back = solve(ARM, [one[::-1] for one in p], tasks=FRAMES, device="cuda")
     assert (back.q[::-1] == found.q).all()
 
 
 def test_a_center_of_mass_is_met_as_on_the_cpu() -> None:
-    arm = ARM
-    for k, link in enumerate(sorted({joint.child for joint in ARM.description.joints})):
-        arm = arm.with_inertia(link, 1.0 + k, (-0.2, 0.05, 0.0), np.eye(3))
+    arm = heavy_arm()
     c = arm.center_of_mass(arm.random(40, seed=4))
-    task = CenterOfMassTask(rows=("x", "y"))
-    found = solve(arm, c, tasks=task, device="cuda")
+    found = solve(arm, c, tasks=CENTER, device="cuda")
     assert found.success.all()
     assert np.abs(arm.center_of_mass(found.q) - c)[:, :2].max() <= 1e-6
 
@@ -133,18 +165,16 @@ def test_iterations_linked_separately_agree_with_the_cpu(
 
 def test_gpu_solutions_meet_allowed_ranges() -> None:
     """Solutions for five joints meet a cone around the tool's axis and a box of positions."""
-    robot = supple.load("youbot")
+    robot = YOUBOT
     T = robot.fk(robot.random(COUNT, seed=10))
-    cone, box = 0.2, 0.02
-    T[:, :3, 3] += np.random.default_rng(1).uniform(-box, box, (COUNT, 3))
-    task = PoseTask(about="z", cone=cone, tolerance={"x": box, "y": box, "z": (-box, box)})
-    found = solve(robot, T, tasks=task, device="cuda")
+    T[:, :3, 3] += np.random.default_rng(1).uniform(-BOX, BOX, (COUNT, 3))
+    found = solve(robot, T, tasks=RANGES, device="cuda")
     assert found.success.all()
     for q, target in zip(found.q, T, strict=True):
         at = pose_at(robot, q)
-        off = box_distance(at[:3, 3] - target[:3, 3], -box, box)
+        off = box_distance(at[:3, 3] - target[:3, 3], -BOX, BOX)
         assert np.linalg.norm(off) <= 1e-6 + 1e-12
-        assert angle_between(at[:3, 2], target[:3, 2]) <= cone + 1e-6 + 1e-9
+        assert angle_between(at[:3, 2], target[:3, 2]) <= CONE + 1e-6 + 1e-9
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
@@ -175,13 +205,12 @@ def test_unreachable_and_nonfinite_targets_get_the_status_of_the_cpu() -> None:
 
 
 def test_targets_proven_unreachable_need_fewer_starts() -> None:
-    robot = supple.load("panda")
-    T = robot.fk(robot.random(30, seed=5))
+    T = PANDA.fk(PANDA.random(30, seed=5))
     T[:, 2, 3] += 2.0
-    found = solve(robot, T, device="cuda")
+    found = solve(PANDA, T, device="cuda")
     assert (found.status == SolveStatus.UNREACHABLE).all()
     assert found.restarts.max() < 160  # without the proof, half of the targets need all 256
-    closest = solve(robot, T)
+    closest = solve(PANDA, T)
     for kind in ("position_error", "rotation_error"):
         np.testing.assert_allclose(getattr(found, kind), getattr(closest, kind), atol=1e-3)
 
@@ -203,8 +232,7 @@ def test_an_emulated_gpu_returns_the_solution_nearest_to_q0(near: bool) -> None:
 def test_an_emulated_gpu_meets_targets_near_a_posture() -> None:
     _, p = targets(5)
     rest = np.full(3, 0.4)
-    tasks = (HAND, PostureTask())
-    found, same = (solve(ARM, [p, rest], tasks=tasks, device=d) for d in ("cuda", "cpu"))
+    found, same = (solve(ARM, [p, rest], tasks=NEAR, device=d) for d in ("cuda", "cpu"))
     assert found.success.all()
     hold(p, found)
     far, there = (np.linalg.norm(x.q - rest, axis=1) for x in (found, same))
@@ -224,8 +252,7 @@ def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
     assert found.success.all()
     # Without redundancy there are two solutions, with the elbow on either side.
     T = ARM.fk(np.array([0.3, 0.7, -0.4]))
-    pose = PoseTask(rows=("x", "y", "rz"))
-    both = solve(ARM, T, tasks=pose, solutions=20, max_seeds=128, device="cuda")
+    both = solve(ARM, T, tasks=POSE, solutions=20, max_seeds=128, device="cuda")
     assert both.success.all()
     np.testing.assert_allclose(np.sort(both.q[:, 1]), [-0.7, 0.7], atol=1e-5)
 
@@ -267,11 +294,11 @@ def test_an_emulated_gpu_reads_strided_and_float32_arrays() -> None:
 def test_the_length_of_a_direction_in_gpu_memory_does_not_matter() -> None:
     """Directions of any length in GPU memory give the solutions of unit vectors in host memory."""
     q, p = targets(8)
-    x, tasks = ARM.fk(q)[:, :3, 0], (PositionTask(rows=("x",)), AxisTask(axis=(1, 0, 0)))
-    same = solve(ARM, [p, x], tasks=tasks, device="cuda").q
+    x = ARM.fk(q)[:, :3, 0]
+    same = solve(ARM, [p, x], tasks=LINE, device="cuda").q
     for length in (2.0**-40, 1.0, 8.0):
         there = [emulator.There(given) for given in (p, length * x)]
-        found: Any = solve(ARM, there, tasks=tasks)
+        found: Any = solve(ARM, there, tasks=LINE)
         q = np.empty(found.q.shape)
         found.q.memory.device.download(q, found.q.pointer, 0)
         np.testing.assert_allclose(q, same, rtol=0, atol=1e-6)
@@ -279,13 +306,13 @@ def test_the_length_of_a_direction_in_gpu_memory_does_not_matter() -> None:
 
 def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it() -> None:
     """Near q0 = 1e8 rad, where a 2π wrap would round beyond the tolerance, solutions converge."""
-    robot, tolerance = supple.load("planar2"), 1e-9
-    p = robot.fk(robot.random(COUNT, seed=9))[:, :3, 3]
+    tolerance = 1e-9
+    p = PLANAR.fk(PLANAR.random(COUNT, seed=9))[:, :3, 3]
     near = {"tasks": HAND, "device": "cuda", "position_tolerance": tolerance}
     for turns in (0.0, 1e8):
-        found = solve(robot, p, q0=np.array([turns, -turns]), **near)
+        found = solve(PLANAR, p, q0=np.array([turns, -turns]), **near)
         assert found.success.all()
-        off = (robot.fk(found.q)[:, :3, 3] - p)[:, :2]
+        off = (PLANAR.fk(found.q)[:, :3, 3] - p)[:, :2]
         assert np.linalg.norm(off, axis=1).max() <= tolerance * (1 + 1e-6)
 
 
@@ -295,27 +322,25 @@ def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it() -> None:
 @pytest.mark.parametrize("arm", [0, 1])
 def test_solutions_of_both_arms_are_merged_if_one_misses_its_target(arm: int) -> None:
     """If one of two arms cannot reach its target, the other does, and the head stays at rest."""
-    both = arms("planar3", "planar3")
-    tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
-    q = both.random(COUNT, seed=7)
-    p = [both.fk(q, tip)[:, :3, 3] for tip in both.tips]
+    q = BOTH.random(COUNT, seed=7)
+    p = [BOTH.fk(q, tip)[:, :3, 3] for tip in BOTH.tips]
     p[arm][3] += 100.0
-    q0 = both.random(seed=8)
+    q0 = BOTH.random(seed=8)
     for start in ({}, {"q0": q0, "prefer": "fast"}):
-        found = solve(both, p, tasks=tasks, device="cuda", **start)
+        found = solve(BOTH, p, tasks=HANDS, device="cuda", **start)
         missed = np.arange(COUNT) == 3
         assert (
             found.status == np.where(missed, SolveStatus.UNREACHABLE, SolveStatus.CONVERGED)
         ).all()
-        assert ((both.lower <= found.q) & (found.q <= both.upper)).all()
+        assert ((BOTH.lower <= found.q) & (found.q <= BOTH.upper)).all()
         far = [
-            np.linalg.norm((both.fk(found.q, tip)[:, :3, 3] - one)[:, :2], axis=1)
-            for tip, one in zip(both.tips, p, strict=True)
+            np.linalg.norm((BOTH.fk(found.q, tip)[:, :3, 3] - one)[:, :2], axis=1)
+            for tip, one in zip(BOTH.tips, p, strict=True)
         ]
         np.testing.assert_allclose(found.position_error, np.max(far, axis=0), rtol=1e-6, atol=1e-12)
         assert far[1 - arm].max() <= 1e-6
-        head = both.joint_names.index(HEAD)
-        rests = np.clip(q0[head] if start else 0.0, both.lower[head], both.upper[head])
+        head = BOTH.joint_names.index(HEAD)
+        rests = np.clip(q0[head] if start else 0.0, BOTH.lower[head], BOTH.upper[head])
         assert (found.q[:, head] == rests).all()
 
 
@@ -330,7 +355,7 @@ def test_joints_that_move_no_task_start_at_a_finite_q0() -> None:
     whole = SolutionPointers.among({k: x.ctypes.data for k, x in arrays.items()})
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (q0, limits)]
     given = (pointers[0], ctypes.c_int(3), pointers[1], ctypes.c_int(3))
-    begin = gpu.load(source("subproblems.cu").encode(), ("begin",))["begin"]
+    begin = subproblems._kernels(gpu, "emulated")["begin"]
     gpu.launch(begin, 1, 32, 0, *given, whole, ctypes.c_int(2))
     np.testing.assert_array_equal(q, [[0.3, 1.0, -2.0], [0.0, 0.0, 0.1]])
     assert outcome.tolist() == [SolveStatus.CONVERGED, SolveStatus.NONFINITE_INPUT]
@@ -339,15 +364,13 @@ def test_joints_that_move_no_task_start_at_a_finite_q0() -> None:
 
 
 def test_a_nonfinite_target_of_one_arm_makes_the_result_nonfinite() -> None:
-    both = arms("planar3", "planar3")
-    tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
-    p = [both.fk(both.random(COUNT, seed=7), tip)[:, :3, 3] for tip in both.tips]
+    p = [BOTH.fk(BOTH.random(COUNT, seed=7), tip)[:, :3, 3] for tip in BOTH.tips]
     p[1][5] = np.nan
-    found, same = (solve(both, p, tasks=tasks, device=device) for device in ("cuda", "cpu"))
+    found, same = (solve(BOTH, p, tasks=HANDS, device=device) for device in ("cuda", "cpu"))
     for one in (found, same):
         assert one.status[5] == SolveStatus.NONFINITE_INPUT
         assert one.success.sum() == COUNT - 1
-        assert (one.q[5] == both.neutral()).all()
+        assert (one.q[5] == BOTH.neutral()).all()
         assert np.isinf([one.position_error[5], one.rotation_error[5]]).all()
         assert one.iterations[5] == one.restarts[5] == 0
 
@@ -372,22 +395,20 @@ def test_rotations_are_corrected_as_on_the_cpu(dtype: Any) -> None:
     """CPU and GPU replace a matrix that is not quite orthonormal by the nearest rotation."""
     T = ARM.fk(ARM.random(COUNT, seed=9))
     rough = off_by(T, 5e-4).astype(dtype)
-    turn = OrientationTask(rows=("rz",))
     U, _, Vt = np.linalg.svd(rough[:, :3, :3].astype(np.float64))
     nearest = np.tile(np.eye(4), (COUNT, 1, 1))
     nearest[:, :3, :3] = U @ Vt
-    for found in (on_device(rough, turn), solve(ARM, rough, tasks=turn, device="cuda")):
+    for found in (on_device(rough, TURN), solve(ARM, rough, tasks=TURN, device="cuda")):
         assert found.success.all()
         error = ARM.fk(found.q)[:, :3, :3] @ nearest[:, :3, :3].swapaxes(1, 2)
         assert np.abs(error - np.eye(3)).max() <= 2e-6  # the tolerance of a solution
-    exact = solve(ARM, nearest, tasks=turn)
-    np.testing.assert_allclose(solve(ARM, rough, tasks=turn).q, exact.q, rtol=0, atol=1e-9)
+    exact = solve(ARM, nearest, tasks=TURN)
+    np.testing.assert_allclose(solve(ARM, rough, tasks=TURN).q, exact.q, rtol=0, atol=1e-9)
 
 
 def test_an_invalid_rotation_is_refused_as_on_the_cpu() -> None:
     """Host arrays raise the same error on both devices; GPU arrays give NONFINITE_INPUT."""
     T = ARM.fk(ARM.random(COUNT, seed=9))
-    turn = OrientationTask(rows=("rz",))
     wrong, mirrored = T.copy(), T.copy()
     wrong[3] = off_by(T[3], 5e-3)
     mirrored[3, :3, 0] *= -1
@@ -395,10 +416,10 @@ def test_an_invalid_rotation_is_refused_as_on_the_cpu() -> None:
         said = set()
         for device in ("cuda", "cpu"):
             with pytest.raises(InputError) as error:
-                solve(ARM, given, tasks=turn, device=device)
+                solve(ARM, given, tasks=TURN, device=device)
             said.add(str(error.value))
         assert len(said) == 1
-        found = on_device(given, turn)
+        found = on_device(given, TURN)
         assert found.status[3] == SolveStatus.NONFINITE_INPUT
         assert found.success.sum() == COUNT - 1
 
@@ -406,7 +427,7 @@ def test_an_invalid_rotation_is_refused_as_on_the_cpu() -> None:
 @pytest.mark.parametrize(("residual", "taken"), [(0.999e-3, True), (1.001e-3, False)])
 def test_cpu_and_gpu_accept_rotations_with_the_same_tolerance(residual: float, taken: bool) -> None:
     T = off_by(ARM.fk(ARM.random(COUNT, seed=9)), residual)
-    assert (on_device(T, OrientationTask(rows=("rz",))).success == taken).all()
+    assert (on_device(T, TURN).success == taken).all()
     assert (_core.pose_numbers(T, 1) is not None) == taken
     if taken:
         poses.orthonormalize(T)

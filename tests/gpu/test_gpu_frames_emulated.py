@@ -12,16 +12,10 @@ import emulator
 import supple
 from floating import floating_arm, rescaled
 from gpu_kernels import tree
-from sizes import NIGHTLY
 from supple.errors import InputError
 
 Array = np.ndarray
-
-
-@pytest.fixture(scope="module", autouse=True)
-def emulated() -> Iterator[emulator.Device]:
-    with pytest.MonkeyPatch.context() as patch:
-        yield emulator.install(patch)
+AXES = ("world", "body", "spatial", tree().frames[3])
 
 
 def panda() -> supple.Robot:
@@ -31,6 +25,24 @@ def panda() -> supple.Robot:
 
 def there(array: Array) -> Any:
     return emulator.There(array)
+
+
+def load() -> None:
+    for robot in (panda(), floating_arm()):
+        robot.fk(there(robot.neutral()))
+    panda().fk(there(np.zeros(7)), panda().frames[0])
+    robot = supple.Robot(tree().description)
+    for dtype in (np.float64, np.float32):
+        q = there(robot.neutral().astype(dtype))
+        robot.fk(q, robot.tips[0])
+        for axes in AXES:
+            robot.jacobian(q, axes=axes)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulated() -> Iterator[emulator.Device]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield emulator.install(patch, load)
 
 
 def numbers(found: Any) -> Array:
@@ -45,12 +57,11 @@ def test_kinematics_in_gpu_memory_are_those_of_the_cpu(dtype: Any) -> None:
     q = robot.random((3, 7), seed=1).astype(dtype)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     close = {"rtol": 0, "atol": tolerance}
-    wide = dtype == np.float64 or NIGHTLY  # compiling takes most of the time of these tests
-    for frame in (None, robot.tips[0]) if NIGHTLY else (None,):
+    for frame in (None, robot.tips[0]):
         T = numbers(robot.fk(there(q), frame))
         assert T.dtype == dtype
         np.testing.assert_allclose(T, robot.fk(q, frame), **close)
-    for axes in ("world", "body", "spatial", robot.frames[3]) if wide else ("world",):
+    for axes in AXES:
         J = numbers(robot.jacobian(there(q), axes=axes))
         np.testing.assert_allclose(J, robot.jacobian(q, axes=axes), **close)
     T, J = (numbers(one) for one in robot.fk_jacobian(there(q[0, 0])))

@@ -19,12 +19,6 @@ from supple.ik.gpu.gradients import run
 Array = np.ndarray
 
 
-@pytest.fixture(scope="module", autouse=True)
-def emulated() -> Iterator[emulator.Device]:
-    with pytest.MonkeyPatch.context() as patch:
-        yield emulator.install(patch)
-
-
 class Tensor:
     """The part of a tensor of PyTorch that `run` uses, on an array of NumPy."""
 
@@ -82,6 +76,27 @@ CASES = [
 ]
 
 
+def solver_of(robot: supple.Robot, positions: bool) -> DifferentiableSolver:
+    task = supple.PositionTask if positions else supple.PoseTask
+    return DifferentiableSolver.of(supple.Solver(robot, [task(tip) for tip in robot.tips]))
+
+
+def load() -> None:
+    for name, dtype in CASES:
+        q = ROBOTS[name]().neutral().astype(dtype)
+        on_gpu(DifferentiableFrames.of(ROBOTS[name](), None), "fk_backward", q, q.shape, bar=q)
+        for positions in (False, True):
+            known = solver_of(ROBOTS[name](), positions)
+            given = {"positions": positions, "scale": known.joint_scale}
+            on_gpu(known.frames, "solve_backward", q, q.shape, bar=q, **given)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulated() -> Iterator[emulator.Device]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield emulator.install(patch, load)
+
+
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_gradients_on_a_gpu_are_those_of_the_cpu(name: str, dtype: Any) -> None:
     robot, rng = ROBOTS[name](), np.random.default_rng(0)
@@ -110,8 +125,7 @@ def test_gradients_of_solutions_on_a_gpu_are_those_of_the_cpu(
     name: str, dtype: Any, positions: bool
 ) -> None:
     robot, rng = ROBOTS[name](), np.random.default_rng(2)
-    task = supple.PositionTask if positions else supple.PoseTask
-    known = DifferentiableSolver.of(supple.Solver(robot, [task(tip) for tip in robot.tips]))
+    known = solver_of(robot, positions)
     q = robot.random(50, seed=3).astype(dtype)
     if robot.nq == robot.nv:
         q[::5, 1] = robot.upper[1]  # joints at a limit do not move

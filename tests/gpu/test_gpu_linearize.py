@@ -22,9 +22,6 @@ from supple.gpu import arrays
 from supple.motion.linearization import Linearization
 
 Array = np.ndarray
-device = emulator.emulated_and_real()
-
-
 PANDA = supple.load("panda")
 TREE = tree()
 CASES: dict[str, tuple[supple.Robot, Any]] = {
@@ -55,6 +52,32 @@ def given(robot: supple.Robot, tasks: Any) -> tuple[Array, list[Array], list[Arr
     return q, targets, velocities
 
 
+STEPS = (
+    DLS(damping.Constant(0.05)),
+    DLS(damping.Optimal(0.7)),
+    DLS(damping.SpeedBound(0.5), method="svd"),
+    supple.steps.Transpose(),
+    supple.steps.Pseudoinverse(),
+    supple.steps.TruncatedSVD(0.05),
+    steps.SDLS(),
+    steps.AngleClamp(DLS(damping.Constant(0.05)), 0.1),
+    steps.ErrorClamp(DLS(damping.Constant(0.05)), 0.05),
+)
+
+
+def load() -> None:
+    for robot, tasks in CASES.values():
+        for dtype in (np.float64, np.float32):
+            supple.linearize(robot, tasks, there(robot.random(1, seed=0).astype(dtype)))
+    found = supple.linearize(PANDA, PANDA.tips[0], there(PANDA.random(1, seed=0)))
+    for step in STEPS:
+        step(found)
+    supple.linearize(PANDA, PositionTask(), there(PANDA.random(1, seed=0)))
+
+
+device = emulator.emulated_and_real(load)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", CASES)
 def test_linearizations_in_gpu_memory_are_those_of_the_cpu(name: str, dtype: Any) -> None:
@@ -82,19 +105,6 @@ def test_linearizations_in_gpu_memory_are_those_of_the_cpu(name: str, dtype: Any
             assert copy.J.dtype == dtype
             np.testing.assert_allclose(copy.J, same.J, **close)
             np.testing.assert_allclose(copy.e, same.e, **close)
-
-
-STEPS = (
-    DLS(damping.Constant(0.05)),
-    DLS(damping.Optimal(0.7)),
-    DLS(damping.SpeedBound(0.5), method="svd"),
-    supple.steps.Transpose(),
-    supple.steps.Pseudoinverse(),
-    supple.steps.TruncatedSVD(0.05),
-    steps.SDLS(),
-    steps.AngleClamp(DLS(damping.Constant(0.05)), 0.1),
-    steps.ErrorClamp(DLS(damping.Constant(0.05)), 0.05),
-)
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: type(step).__name__)
@@ -127,7 +137,7 @@ def test_rows_that_are_not_finite_give_zeros() -> None:
     q, T = PANDA.random(5, seed=5), PANDA.fk(PANDA.random(5, seed=6))
     q[1, 2], T[3, 0, 3] = np.nan, np.inf
     found: Any = supple.linearize(PANDA, PANDA.tips[0], there(q), there(T))
-    for array in (found.J.numpy(), found.e.numpy(), DLS(damping.Constant(0.1))(found).numpy()):
+    for array in (found.J.numpy(), found.e.numpy(), STEPS[0](found).numpy()):
         assert not array[[1, 3]].any()
         assert array[[0, 2, 4]].any()
 

@@ -33,9 +33,12 @@ from supple.kinematics.configuration import (
 )
 
 Array = np.ndarray
-device = emulator.emulated_and_real()
 HAND = PositionTask(rows=("x", "y"))
 ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
+NEAR = (HAND, PostureTask())
+BOTH = arms("planar3", "planar3")
+REACH = PositionTask(BOTH.tips[0], rows=("x", "y"))
+PUMA = supple.load("puma560")
 PREFER = ("fast", "limits", "comfortable", "manipulability", "nearest")
 
 
@@ -54,6 +57,36 @@ def robots() -> dict[str, tuple[supple.Robot, Any]]:
         "a floating base": (floating_arm(), PoseTask()),
         "orientation": (supple.load("panda"), OrientationTask()),
     }
+
+
+def humanoid() -> supple.Robot:
+    """Return arms on a column on a floating base."""
+    return tree().with_base("floating")
+
+
+def obstacles() -> supple.World:
+    """Return balls near the planar arm."""
+    places = {"ball0": (1, 0.4, 0), "ball1": (-0.5, 1, 0)}
+    links = {joint.child: [c.Sphere(0.05)] for joint in ARM.description.joints}
+    return supple.World({name: c.Sphere(0.15, at) for name, at in places.items()}, links=links)
+
+
+def load() -> None:
+    p, T = there(np.ones((1, 3))), there(np.eye(4)[None])
+    for robot, tasks in robots().values():
+        problem = compile_problem(robot, tasks)
+        ranking._cost_kernel(problem, position.open_device(0), "emulated")
+    for robot, tasks in ((ARM, HAND), (BOTH, REACH)):
+        Solver(robot, tasks, prefer="limits").several(p, 3)
+    Solver(ARM, NEAR, prefer="limits").several([p, p], 3)
+    Solver(ARM, HAND, world=obstacles(), prefer="limits").several(p, 3)
+    Solver(PUMA, prefer="manipulability").all(T)
+    for robot in (floating_arm(), humanoid()):
+        Solver(robot, frame=robot.tips[0]).batch(T)
+    Solver(floating_arm(), prefer="limits").several(T, 4)
+
+
+device = emulator.emulated_and_real(load)
 
 
 @pytest.mark.parametrize("name", robots())
@@ -175,12 +208,11 @@ def test_one_target_in_gpu_memory_has_one_axis_of_solutions() -> None:
 
 def test_joints_that_move_no_task_stay_in_all_solutions() -> None:
     """Of two arms, only one has a target; the other stays at q0, or at zero without q0."""
-    both = arms("planar3", "planar3")
-    tasks = PositionTask(both.tips[0], rows=("x", "y"))
+    both = BOTH
     p = both.fk(both.random(5, seed=9), both.tips[0])[:, :3, 3]
     q0 = both.random(5, seed=10)
     q0[3, -1] = np.nan
-    solver = Solver(both, tasks, prefer="limits")
+    solver = Solver(both, REACH, prefer="limits")
     one: Any = solver.batch(there(p)).numpy()  # type: ignore[arg-type]
     moved = np.ptp(one.q, axis=0) > 0
     assert 0 < moved.sum() < both.nv
@@ -203,7 +235,7 @@ def test_joints_that_move_no_task_stay_in_all_solutions() -> None:
 def test_solutions_that_a_posture_makes_equal_are_returned_once() -> None:
     p = ARM.fk(ARM.random(4, seed=11))[:, :3, 3]
     rest = np.full((4, 3), 0.4)
-    solver = Solver(ARM, (HAND, PostureTask()), prefer="limits")
+    solver = Solver(ARM, NEAR, prefer="limits")
     found: Any = solver.several([there(p), there(rest)], 6)
     for few in found.numpy().split():
         assert few.success.all()
@@ -212,11 +244,6 @@ def test_solutions_that_a_posture_makes_equal_are_returned_once() -> None:
 
 
 # ---- robots with quaternions ---------------------------------------------------------------------
-
-
-def humanoid() -> supple.Robot:
-    """Return arms on a column on a floating base."""
-    return tree().with_base("floating")
 
 
 @pytest.mark.parametrize("make", [floating_arm, humanoid])
@@ -271,7 +298,7 @@ def test_several_solutions_of_floating_robots_are_distinct() -> None:
 
 @pytest.mark.parametrize("prefer", ["comfortable", "manipulability"])
 def test_all_solutions_in_gpu_memory_are_ordered(prefer: str) -> None:
-    robot = supple.load("puma560")
+    robot = PUMA
     T = robot.fk(robot.random(6, seed=15))
     found: Any = Solver(robot, prefer=prefer).all(there(T))
     same = Solver(robot, prefer=prefer).all(T)
@@ -286,11 +313,7 @@ def test_all_solutions_in_gpu_memory_are_ordered(prefer: str) -> None:
 
 
 def test_several_solutions_in_gpu_memory_avoid_obstacles() -> None:
-    balls = {
-        f"ball{i}": c.Sphere(0.15, (x, y, 0.0)) for i, (x, y) in enumerate([(1, 0.4), (-0.5, 1)])
-    }
-    links = {joint.child: [c.Sphere(0.05)] for joint in ARM.description.joints}
-    where = supple.World(balls, links=links)
+    where = obstacles()
     q = ARM.random(60, seed=16)
     q = q[~c.collides(ARM, where, q)][:12]
     p = ARM.fk(q)[:, :3, 3]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,7 @@ Array = np.ndarray
 STEP, DT = sp.DLS(Constant(1e-5)), 0.01
 
 
-@pytest.fixture(scope="module", autouse=True)
-def emulated() -> Iterator[emulator.Device]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(target_velocities, "_cached", target_velocities._prepared)
-        patch.setattr(gpu_targets, "on_device", gpu_targets.on_device.__wrapped__)
-        yield emulator.install(patch)
+BASES = [("floating", 3), ("planar", 0), ("ball", 2), ("planar", 4)]
 
 
 def there(given: Any, dtype: Any = np.float64) -> Any:
@@ -36,12 +33,53 @@ def there(given: Any, dtype: Any = np.float64) -> Any:
     return emulator.There(np.ascontiguousarray(given, dtype))
 
 
+@cache
+def limited(
+    seed: int, size: float, base: str = "floating", followers: int = 0
+) -> tuple[sp.Robot, dict[str, Any], Array, list[Array]]:
+    """Return a robot, options with limits, and 70 configurations and targets."""
+    robot, tasks, q, targets, rng = drawn_batch(seed, size, 70, base, followers)
+    options = {"tasks": tuple(tasks), "gain": 20.0, "limits": slow_limits(robot, rng), "dt": DT}
+    return robot, options, q, targets
+
+
+@cache
+def free() -> tuple[sp.Robot, dict[str, Any], Array, list[Array]]:
+    """Return a robot, options without limits, and 6 configurations and targets."""
+    robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
+    return robot, {"tasks": tuple(tasks), "gain": 20.0}, q, targets
+
+
+def shared_and_missing() -> tuple[list[Any], list[Any]]:
+    """Return targets for all robots of `free`, with a posture of some or of all joints."""
+    _, _, q, targets = free()
+    shared = [None, *(one[0] for one in targets[1:])]
+    return shared, [*shared[:-1], np.concatenate([q[0, :7], shared[-1]])]
+
+
+def load() -> None:
+    first = seeds(1)[0]
+    cases = [(limited(first, 0.3), dtype) for dtype in (np.float64, np.float32)]
+    cases += [(limited(first, 0.5, *case), np.float64) for case in BASES]
+    for (robot, options, q, targets), dtype in cases:
+        STEP.velocities(robot, there(q, dtype), target=there(targets, dtype), **options)
+    robot, options, q, targets = free()
+    for given in (targets, *shared_and_missing()):
+        STEP.velocities(robot, there(q), target=there(given), **options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulated() -> Iterator[emulator.Device]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(target_velocities, "_cached", target_velocities._prepared)
+        patch.setattr(gpu_targets, "on_device", gpu_targets.on_device.__wrapped__)
+        yield emulator.install(patch, load)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_steps_toward_targets_in_gpu_memory_are_those_of_the_cpu(dtype: Any) -> None:
     for seed in seeds(nightly(8, 1)):
-        robot, tasks, q, targets, rng = drawn_batch(seed, 0.3, count=70)
-        options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
-        options |= {"limits": slow_limits(robot, rng), "dt": DT}
+        robot, options, q, targets = limited(seed, 0.3)
         q, targets = q.astype(dtype), [one.astype(dtype) for one in targets]
         for count in (70, 33, 0):
             few = [one[:count] for one in targets]
@@ -55,34 +93,27 @@ def test_steps_toward_targets_in_gpu_memory_are_those_of_the_cpu(dtype: Any) -> 
             assert (np.abs(found - expected) <= tolerance * size).all()
 
 
-@pytest.mark.parametrize(
-    ("base", "followers"), [("floating", 3), ("planar", 0), ("ball", 2), ("planar", 4)]
-)
+@pytest.mark.parametrize(("base", "followers"), BASES)
 def test_steps_of_robots_with_other_bases_and_mimics_are_those_of_the_cpu_in_any_order(
     base: str, followers: int
 ) -> None:
     for seed in seeds(nightly(6, 1)):
-        robot, tasks, q, targets, rng = drawn_batch(seed, 0.5, 70, base, followers)
-        options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
-        options |= {"limits": slow_limits(robot, rng), "dt": DT}
+        robot, options, q, targets = limited(seed, 0.5, base, followers)
         expected = STEP.velocities(robot, q, target=targets, **options)
         found = STEP.velocities(robot, there(q), target=there(targets), **options).numpy()
         size = np.abs(expected).max(axis=-1, keepdims=True)
         assert (np.abs(found - expected) <= 1e-8 * size).all()
-        order = rng.permutation(70)[:45]
+        order = np.random.default_rng(seed).permutation(70)[:45]
         some = [one[order] for one in targets]
         again = STEP.velocities(robot, there(q[order]), target=there(some), **options).numpy()
         assert (again == found[order]).all()
 
 
 def test_targets_may_be_shared_by_all_robots_or_missing() -> None:
-    robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
-    options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
-    shared = [None, *(one[0] for one in targets[1:])]
-    posture = np.concatenate([q[0, :7], shared[-1]])  # a whole configuration
+    robot, options, q, _ = free()
+    shared, whole = shared_and_missing()
     expected = STEP.velocities(robot, q, target=shared, **options)
-    for last in (shared[-1], posture):
-        given = [*shared[:-1], last]
+    for given in (shared, whole):
         np.testing.assert_allclose(
             STEP.velocities(robot, there(q), target=there(given), **options).numpy(),
             expected,
@@ -97,8 +128,8 @@ def test_targets_may_be_shared_by_all_robots_or_missing() -> None:
 
 
 def test_rows_that_are_not_finite_give_zeros_in_gpu_memory() -> None:
-    robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
-    options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
+    robot, options, *given = free()
+    q, targets = deepcopy(given)
     expected = STEP.velocities(robot, q, target=targets, **options)
     q[1, 2], q[2, 3:7], targets[0][3, 0, 3], targets[-1][4, 0] = np.nan, 0.0, np.inf, np.nan
     found = STEP.velocities(robot, there(q), target=there(targets), **options).numpy()
@@ -107,8 +138,7 @@ def test_rows_that_are_not_finite_give_zeros_in_gpu_memory() -> None:
 
 
 def test_wrong_targets_in_gpu_memory_are_refused_by_name() -> None:
-    robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
-    options: dict[str, Any] = {"tasks": tuple(tasks)}
+    robot, options, q, targets = free()
     with pytest.raises(InputError, match="target must be a sequence with one target for each"):
         STEP.velocities(robot, there(q), target=there(targets[:-1]), **options)
     with pytest.raises(InputError, match=r"the target of PoseTask .* must be .* as q is"):

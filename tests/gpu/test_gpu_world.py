@@ -7,7 +7,6 @@ On a real GPU:  pytest tests/gpu/test_gpu_world.py -m cuda
 from __future__ import annotations
 
 import os
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,12 @@ from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck
 
 Array = np.ndarray
-device = emulator.emulated_and_real()
 CASES = int(os.environ.get("SUPPLE_CASES", "60"))
+ANY_SHAPES = range(max(4, CASES // 15))
 HAND = PositionTask(rows=("x", "y"))
+NEAR = (HAND, PostureTask())
+EITHER = (PositionTask(LEFT), PositionTask(RIGHT))
+TREE, PUMA = tree(), sp.load("puma560")
 COUNT = 40
 ARM = sp.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
 
@@ -93,23 +95,73 @@ def rejected(check: Any, problem: Any, q: Array) -> Array:
     return np.asarray(outcome == SolveStatus.BLOCKED)
 
 
-@cache
-def arm_of_any_shapes() -> sp.Robot:
-    """Return an arm in space; `drawn_worlds` gives it shapes."""
+# ---- robots and worlds ---------------------------------------------------------------------------
+
+
+def any_shapes(seed: int) -> tuple[sp.Robot, Array, sp.World]:
+    """Return an arm in space, configurations, and a world with all kinds of shapes."""
     table = [(0.0, 0.5, 0.3, 0.0), (0.6, 0.0, 0.0, 0.0), (0.5, 1.2, 0.1, 0.0)]
-    return sp.dh(table, limits=[(-2.5, 2.5)] * 3)
-
-
-@pytest.mark.parametrize("seed", range(max(4, CASES // 15)))
-def test_a_gpu_rejects_what_collides_on_the_cpu(seed: int) -> None:
-    """All kinds of shapes, half-spaces, attached objects, and any clearance."""
-    rng, mixed = np.random.default_rng(seed), []
-    robot = arm_of_any_shapes()
-    q = robot.random(COUNT, seed=seed)
+    robot = sp.dh(table, limits=[(-2.5, 2.5)] * 3)
+    rng, q = np.random.default_rng(seed), robot.random(COUNT, seed=seed)
     made = drawn_worlds.world(rng, robot, 1.0, q, 3)
     if rng.random() < 0.5:
         floor = sp.pose((0.0, 0.0, rng.uniform(-0.5, 0.2)), wxyz=rng.normal(size=4))
         made = made.with_obstacle("floor", c.HalfSpace(floor))
+    return robot, q, made
+
+
+def planar_world(seed: int, count: int = 5) -> sp.World:
+    """Return spheres among which the planar arm has some free solutions."""
+    rng = np.random.default_rng(seed)
+    angle, far = rng.uniform(0, 2 * np.pi, count), rng.uniform(0.5, 2.0, count)
+    places = np.stack([far * np.cos(angle), far * np.sin(angle), np.zeros(count)], axis=1)
+    balls = {f"ball{i}": c.Sphere(rng.uniform(0.05, 0.25), p) for i, p in enumerate(places)}
+    return sp.World(balls, links=spheres(ARM, 0.04))
+
+
+def crowded(robot: sp.Robot, seed: int) -> sp.World:
+    """Return balls around an arm, which block many of its solutions."""
+    rng = np.random.default_rng(seed)
+    places = rng.normal(size=(40, 3))
+    places *= rng.uniform(0.45, 0.9, (40, 1)) / np.linalg.norm(places, axis=1, keepdims=True)
+    balls = {f"ball{i}": c.Sphere(rng.uniform(0.05, 0.15), p) for i, p in enumerate(places)}
+    return sp.World(balls, links=spheres(robot, 0.03))
+
+
+def ball() -> sp.World:
+    """Return a ball near a tree with two arms."""
+    return sp.World({"ball": c.Sphere(0.25, (0.6, 0.2, 0.4))}, links=spheres(TREE, 0.03))
+
+
+def load() -> None:
+    p, T = there(np.ones((1, 3))), there(np.eye(4)[None])
+    for seed in ANY_SHAPES:
+        robot, _, where = any_shapes(seed)
+        sp.Solver(robot, PositionTask(), world=where).batch(p)
+    q0 = there(np.zeros((1, 3)))
+    for where in (None, planar_world(0)):
+        sp.Solver(ARM, HAND, world=where).batch(p)
+    sp.Solver(ARM, HAND, world=planar_world(0)).batch(p, q0=q0)
+    sp.Solver(ARM, NEAR, world=planar_world(0)).batch([p, q0])
+    sp.Solver(ARM, HAND, world=planar_world(0), prefer="limits").batch(p)
+    for tasks, given in ((EITHER[0], p), (EITHER, [p, p])):
+        sp.Solver(TREE, tasks, world=ball()).batch(given)
+    sp.Solver(TREE, EITHER[0], world=ball(), prefer="fast").batch(p, q0=there(TREE.neutral()[None]))
+    for start in (None, there(np.zeros((1, 6)))):
+        sp.Solver(PUMA, world=crowded(PUMA, 3)).batch(T, q0=start)
+    sp.Solver(PUMA, world=crowded(PUMA, 3)).all(T)
+
+
+device = emulator.emulated_and_real(load)
+
+
+# ---- rejected configurations ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", ANY_SHAPES)
+def test_a_gpu_rejects_what_collides_on_the_cpu(seed: int) -> None:
+    """All kinds of shapes, half-spaces, attached objects, and any clearance."""
+    (robot, q, made), mixed = any_shapes(seed), []
     problem = compile_problem(robot, PositionTask())
     distance = np.array([model_of(robot, made).kernel.min_distance(each)[0] for each in q])
     for clearance in (0.0, max(0.0, float(np.median(distance)))):
@@ -138,15 +190,6 @@ def test_a_gpu_decides_clearances_that_single_precision_cannot(seed: int) -> Non
 
 
 # ---- solutions -----------------------------------------------------------------------------------
-
-
-def planar_world(seed: int, count: int = 5) -> sp.World:
-    """Return spheres among which the planar arm has some free solutions."""
-    rng = np.random.default_rng(seed)
-    angle, far = rng.uniform(0, 2 * np.pi, count), rng.uniform(0.5, 2.0, count)
-    places = np.stack([far * np.cos(angle), far * np.sin(angle), np.zeros(count)], axis=1)
-    balls = {f"ball{i}": c.Sphere(rng.uniform(0.05, 0.25), p) for i, p in enumerate(places)}
-    return sp.World(balls, links=spheres(ARM, 0.04))
 
 
 def check_results(found: Any, robot: sp.Robot, where: sp.World, clearance: float) -> None:
@@ -203,20 +246,17 @@ def test_gpu_solutions_near_q0_keep_the_clearance(seed: int) -> None:
     check_results(far, ARM, where, 0.0)
     assert (far.success | ~cpu.success).mean() >= 0.95
     assert far.moved[far.success].mean() <= 1.2 * cpu.moved[cpu.success].mean()
-    tasks = (HAND, PostureTask())
     rest = np.full(3, 0.4)
-    drawn = sp.Solver(ARM, tasks, device="cuda", world=where).batch([p, rest])
+    drawn = sp.Solver(ARM, NEAR, device="cuda", world=where).batch([p, rest])
     check_results(drawn, ARM, where, 0.0)
     assert drawn.success.all()
 
 
 def test_joints_that_move_no_task_stay_at_q0_in_a_world() -> None:
-    robot = tree()
-    where = sp.World({"ball": c.Sphere(0.25, (0.6, 0.2, 0.4))}, links=spheres(robot, 0.03))
+    robot, where = TREE, ball()
     q0 = np.clip(robot.random(seed=5), robot.lower, robot.upper)
-    task = PositionTask(LEFT)
+    task = EITHER[0]
     target = robot.fk(robot.random(COUNT, seed=6), LEFT)[:, :3, 3]
-    gpu, cpu = (sp.Solver(robot, task, device=d, world=where) for d in ("cuda", "cpu"))
     for start in ({}, {"q0": q0, "prefer": "fast"}):
         options = {k: v for k, v in start.items() if k == "prefer"}
         gpu, cpu = (
@@ -229,9 +269,8 @@ def test_joints_that_move_no_task_stay_at_q0_in_a_world() -> None:
         still = [i for i, name in enumerate(robot.joint_names) if name.startswith("right")]
         stay = robot.neutral() if q is None else q0
         assert (found.q[:, still] == stay[still]).all()
-    both = (PositionTask(LEFT), PositionTask(RIGHT))
     goals = [robot.fk(robot.random(8, seed=7), name)[:, :3, 3] for name in (LEFT, RIGHT)]
-    whole = sp.Solver(robot, both, device="cuda", world=where).batch(goals)
+    whole = sp.Solver(robot, EITHER, device="cuda", world=where).batch(goals)
     check_results(whole, robot, where, 0.0)
     assert whole.success.any()
 
@@ -267,19 +306,10 @@ def test_an_empty_world_on_a_gpu_changes_nothing() -> None:
 # ---- arms whose solutions are all known ----------------------------------------------------------
 
 
-def crowded(robot: sp.Robot, seed: int) -> sp.World:
-    """Return balls around an arm, which block many of its solutions."""
-    rng = np.random.default_rng(seed)
-    places = rng.normal(size=(40, 3))
-    places *= rng.uniform(0.45, 0.9, (40, 1)) / np.linalg.norm(places, axis=1, keepdims=True)
-    balls = {f"ball{i}": c.Sphere(rng.uniform(0.05, 0.15), p) for i, p in enumerate(places)}
-    return sp.World(balls, links=spheres(robot, 0.03))
-
-
 @pytest.mark.usefixtures("strategy")
 def test_a_target_blocked_on_a_gpu_has_no_free_solution() -> None:
     """All solutions of a six-joint arm are compared, also for targets in GPU memory."""
-    robot = sp.load("puma560")
+    robot = PUMA
     where = crowded(robot, 3)
     T = robot.fk(robot.random(COUNT, seed=1))
     free = [
@@ -307,7 +337,7 @@ def test_a_target_blocked_on_a_gpu_has_no_free_solution() -> None:
 
 
 def test_all_free_solutions_of_targets_in_gpu_memory_are_kept() -> None:
-    robot = sp.load("puma560")
+    robot = PUMA
     where = crowded(robot, 3)
     T = robot.fk(robot.random(COUNT, seed=1))
     cpu = sp.Solver(robot, world=where).all(T)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pytest
 
-from compile_once import only_one
+from emulated_sources import NEXT, Source, compile_together
 from supple.control import gpu_targets
 from supple.errors import InputError
 from supple.gpu import arrays, libraries
@@ -36,54 +32,10 @@ from supple.ik.gpu import (
 )
 from supple.kinematics import gpu_frames
 
-_HEADER = Path(__file__).with_name("emulator.hpp")
-_FOLDER = Path(__file__).parents[2] / "build/emulated"  # of the compiled sources
 _CACHES: tuple[Any, ...] = (  # of kernels and solvers of one device
     *(solvers.gpu_solver, world.gpu_world, branches.gpu_branches, targets._kernels),
     *(ranking._kernels, ranking._cost_kernel, linearize._linearizer, linearize._step_kernel),
 )
-# Compiling takes most of the time of these tests, hence no optimization and no forced inlining.
-_OPTIONS = (
-    *("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden"),
-    "-DSUPPLE_INLINE=inline",
-)
-_TYPES = {  # types of the CUDA kernels' arguments
-    "nearest_seeds": ("Request", "int", "View", "TargetKind"),
-    "search": ("Request",),
-    "finish": ("Request",),
-    "explore": ("Request", "int", "View", "TargetKind"),
-    "postprocess": ("Request",),
-    "reject": ("Request",),
-    "restore": ("Request",),
-    "choose": ("Request", "BranchRequest"),
-    "keep": ("Request", "BranchRequest"),
-    **dict.fromkeys((*gpu_frames.KERNELS, *gradients.KERNELS), ("Request",)),
-    "find": ("BranchRequest",),
-    "verify": ("BranchRequest",),
-    "read": ("View", "TargetKind", "double*", "int", "int"),
-    **dict.fromkeys(
-        ("to_coordinates", "to_configurations"), ("double*", "int*", "int", "int", "double*", "int")
-    ),
-    "linearize": ("Request",),
-    "reach": ("Request",),
-    "limit": ("Request", "int"),
-    "apply": ("StepRequest",),
-    "costs": ("Request", "Cost", "double*"),
-    "rank": ("SolutionArrays", "void*", "int", "int", "SolutionArrays", "int"),
-    "drop": ("SolutionArrays", "double*", "double", "int", "int"),
-    "fill": ("SolutionArrays", "int", "int"),
-    "begin": ("double*", "int", "double*", "int", "SolutionArrays", "int"),
-    "split": ("double*", "double*", "int*", "int", "int", "int"),
-    "merge": ("SolutionArrays", "int*", "int", "double*", "int", "SolutionArrays", "int"),
-    "spread": (
-        *("double*", "int*", "int", "double*", "int"),
-        *("SolutionArrays", "SolutionArrays", "int"),
-    ),
-}
-_NEXT = "\0"  # separator of texts that are linked
-_CONSTANTS = "namespace supple {\nusing SearchReal"  # where the constants of a robot begin
-# Headers, each with its last line, and what follows them.
-_PARTS = re.compile(r".*?^}  // namespace supple.*?\n|.+", re.MULTILINE | re.DOTALL)
 
 
 class Memory:
@@ -96,28 +48,40 @@ class Memory:
 
 
 class Kernel:
-    """A CUDA kernel, which is a function here."""
+    """A CUDA kernel, which is a function here.
 
-    def __init__(self, function: Any) -> None:
-        self.function = function
+    It is compiled when it is first launched, together with the others that were loaded until then.
+    """
+
+    def __init__(self, device: Device, source: Source, name: str) -> None:
+        self._device, self._source, self._name = device, source, name
+        device.kernels.append(self)
+        self._number = len(device.kernels)
+
+    @cached_property
+    def function(self) -> Any:
+        self._device.compile()
+        return self._source.function(self._name)
 
     def __int__(self) -> int:
-        return ctypes.cast(self.function, ctypes.c_void_p).value or 0
+        return self._number
 
 
 class Device:
     """A replacement for `supple.gpu.runtime.Device` that runs on the CPU.
 
     Attributes:
-        linked: Whether source files are compiled separately and linked, as for a GPU. Otherwise
-            files with the same constants are compiled as one, which takes half of the time.
+        linked: Whether source files are compiled separately and linked, as for a GPU.
+        kernels: The CUDA kernels that were loaded.
     """
 
     number, processors, context, pool = 0, 2, 0, 0
     linked = False
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
+        self.kernels: list[Kernel] = []
+        self._loaded: list[Source] = []
+        self._only_loads = False
         self._functions = self._made_functions()
 
     def use(self) -> None: ...
@@ -134,55 +98,25 @@ class Device:
         return 2
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return CUDA kernels by name; their source is compiled unless the result is cached."""
-        options = " ".join((*_OPTIONS, *names, str(self.linked))).encode()
-        made_of = (_HEADER.read_bytes(), options, code)
-        path = self._folder / hashlib.sha256(b"\0".join(made_of)).hexdigest()
-        with only_one(path):
-            if not path.with_suffix(".so").exists():
-                self._compile(code, names, path)
-        loaded = ctypes.CDLL(str(path.with_suffix(".so")))
-        return {name: Kernel(getattr(loaded, f"emulated_{name}")) for name in names}
+        """Return CUDA kernels by name."""
+        source = Source(code, names, self.linked)
+        self._loaded.append(source)
+        return {name: Kernel(self, source, name) for name in names}
 
-    def _compile(self, code: bytes, names: tuple[str, ...], path: Path) -> None:
-        # The file has a temporary name until it is complete, in case the compiler is interrupted.
-        own = path.with_name(f"{path.name}.{os.getpid()}")
-        texts = code.decode().replace('extern "C" ', "").split(_NEXT)
-        parts = [_divided(text) for text in texts]
-        if not self.linked:
-            parts = _joined(parts)
+    def compile(self) -> None:
+        """Compile all loaded kernels that are not compiled yet."""
+        compile_together(self._loaded)
+        self._loaded.clear()
 
-        def compiled(i: int) -> str:
-            shared, text = parts[i]
-            calls = [_entry(n) for n in names if re.search(rf"__global__[^;{{}}]*\b{n}\(", text)]
-            header = self._precompiled(shared)
-            file = own.with_name(f"{own.name}_{i}.cpp")
-            file.write_text("\n".join([f'#include "{header}"', text, *calls]))
-            made = str(file.with_suffix(".o"))
-            subprocess.run(["g++", *_OPTIONS, "-c", str(file), "-o", made], check=True)
-            return made
+    @contextmanager
+    def only_loading(self) -> Iterator[None]:
+        """Let calls load CUDA kernels without launching them, so that their results are wrong.
 
-        with ThreadPoolExecutor() as pool:
-            objects = list(pool.map(compiled, range(len(parts))))
-        subprocess.run(["g++", "-shared", *objects, "-o", str(own)], check=True)
-        own.replace(path.with_suffix(".so"))
-        for leftover in self._folder.glob(f"{own.name}_*"):
-            leftover.unlink()
-
-    def _precompiled(self, text: str) -> Path:
-        """Return a precompiled header: the text that the kernels of all robots share."""
-        text = f'#include "{_HEADER}"\n#define read read_\n{text}'
-        made_of = (_HEADER.read_text(), *_OPTIONS, text)
-        header = self._folder / f"{hashlib.sha256(_NEXT.join(made_of).encode()).hexdigest()}.hpp"
-        result = header.with_suffix(".hpp.gch")
-        with only_one(header):
-            if not result.exists():
-                header.write_text(text)
-                own = header.with_suffix(f".{os.getpid()}")
-                command = ["g++", *_OPTIONS, "-x", "c++-header", str(header), "-o", str(own)]
-                subprocess.run(command, check=True)
-                own.replace(result)
-        return header
+        Kernels that are loaded before the first launch are compiled together.
+        """
+        self._only_loads = True
+        yield
+        self._only_loads = False
 
     def allocate(self, size: int, stream: int) -> Memory:
         return Memory(self, size)
@@ -198,7 +132,11 @@ class Device:
 
     def launch(self, kernel: Any, blocks: int, threads: int, stream: int, *arguments: Any) -> None:
         each = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
-        kernel.function(blocks, threads, each)
+        self._run(kernel, blocks, threads, each)
+
+    def _run(self, kernel: Kernel, blocks: int, threads: int, arguments: Any) -> None:
+        if not self._only_loads:
+            kernel.function(blocks, threads, arguments)
 
     def functions(self) -> list[int]:
         """Return the addresses of functions with the interface of CUDA's driver."""
@@ -223,8 +161,7 @@ class Device:
             return 0
 
         def launch(kernel: int, blocks: int, *more: Any) -> int:
-            run = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, pointer)(kernel)
-            run(blocks, more[2], more[-2])
+            self._run(self.kernels[kernel - 1], blocks, more[2], ctypes.c_void_p(more[-2]))
             return 0
 
         integer, address = ctypes.c_int, ctypes.POINTER(pointer)
@@ -239,45 +176,6 @@ class Device:
     def free(self, pointer: int, stream: int) -> None: ...
 
     def order(self, before: int, after: int) -> None: ...
-
-
-def _divided(text: str) -> tuple[str, str]:
-    """Return the text that the kernels of all robots share, and the rest."""
-    place = max(text.find(_CONSTANTS), 0)
-    # without comments, because each file has its own title
-    return re.sub(r"^(//.*)?\n", "", text[:place], flags=re.MULTILINE), text[place:]
-
-
-def _joined(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Join files with the same constants, with each of their headers only once."""
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for shared, rest in parts:
-        groups.setdefault(rest.partition("}")[0], []).append((shared, rest))
-    return [
-        (_merged(shared for shared, _ in files), _merged(rest for _, rest in files))
-        for files in groups.values()
-    ]
-
-
-def _merged(texts: Iterable[str]) -> str:
-    """Join texts; a part that ends with a namespace appears once, after those that precede it."""
-    merged: list[str] = []
-    for text in texts:
-        place = 0
-        for part in _PARTS.findall(text):
-            if part not in merged:
-                merged.insert(place, part)
-            place = max(place, merged.index(part) + 1)
-    return "".join(merged)
-
-
-def _entry(name: str) -> str:
-    given = ", ".join(f"*static_cast<{t}*>(given[{i}])" for i, t in enumerate(_TYPES[name]))
-    return (
-        f'extern "C" __attribute__((visibility("default"))) void emulated_{name}(int blocks, '
-        "int threads, void** all) {\n  using namespace supple;\n"
-        f"  emulated::launch(blocks, threads, [](void** given) {{ {name}({given}); }}, all);\n}}"
-    )
 
 
 class There:
@@ -305,11 +203,15 @@ def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
     )
 
 
-def install(patch: pytest.MonkeyPatch) -> Device:
-    """Make device="cuda" select the emulated GPU, and return it."""
+def install(patch: pytest.MonkeyPatch, load: Callable[[], None] | None = None) -> Device:
+    """Make device="cuda" select the emulated GPU, and return it.
+
+    `load` makes calls, without a check of the results, that need the CUDA kernels of the tests.
+    These are then compiled together.
+    """
     if not shutil.which("g++") or not sys.platform.startswith("linux"):
         pytest.skip("the emulated GPU needs Linux and g++")
-    device = Device(_FOLDER)
+    device = Device()
 
     class Info:
         architecture = "emulated"
@@ -318,7 +220,7 @@ def install(patch: pytest.MonkeyPatch) -> Device:
         return text.encode()
 
     def no_linker(texts: list[str], architecture: str) -> bytes:
-        return _NEXT.join(texts).encode()
+        return NEXT.join(texts).encode()
 
     for module in (position, subproblems, branches, linearize, gpu_frames, gpu_targets):
         patch.setattr(module, "open_device", lambda number: device)
@@ -332,17 +234,25 @@ def install(patch: pytest.MonkeyPatch) -> Device:
     compiling = (subproblems, targets, branches, ranking, linearize, gpu_frames, gradients)
     for module in (*compiling, gpu_targets):
         patch.setattr(module, "compile_source", no_compiler)
+    for kernels in (targets._kernels, ranking._kernels, subproblems._kernels):
+        kernels(device, Info.architecture)
+    if load is not None:
+        with device.only_loading():
+            load()
     return device
 
 
-def emulated_and_real() -> Any:
-    """Return a fixture that runs tests on the emulated GPU and, with -m cuda, on a real one."""
+def emulated_and_real(load: Callable[[], None]) -> Any:
+    """Return a fixture that runs tests on the emulated GPU and, with -m cuda, on a real one.
+
+    For `load` see `install`.
+    """
 
     def device(request: pytest.FixtureRequest) -> Iterator[str]:
         _forget()
         with pytest.MonkeyPatch.context() as patch:
             if request.param == "emulated":
-                install(patch)
+                install(patch, load)
             yield request.param
         _forget()
 

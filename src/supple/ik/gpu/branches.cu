@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(threads, finding) find(BranchReques
     target[i] = request.target[static_cast<long long>(problem) * numbers + i];
   }
   int count = 0;
-  bool certain = is_valid(numbers, target, nq, q0_of(request, problem));
+  bool certain = supple::is_valid(numbers, target, nq, q0_of(request, problem));
   if (certain) {
     closed_form_candidates(Arm::form, displacement_to(Arm::home, target),
                            [&](const Candidate<double>& one) {
