@@ -18,7 +18,12 @@ from supple.ik.adjoints import DifferentiableFrames
 from supple.ik.gpu import gradients
 from supple.kinematics import gpu_frames
 
-ROBOTS = {"panda": lambda: supple.load("panda"), "tree": tree, "floating": floating_arm}
+ROBOTS = {
+    "planar2": lambda: supple.load("planar2"),
+    "panda": lambda: supple.load("panda"),
+    "tree": tree,
+    "floating": floating_arm,
+}
 
 
 def fresh(name: str) -> supple.Robot:
@@ -53,7 +58,7 @@ def test_cuda_kernels_of_kinematics_compile(name: str, dtype: Any) -> None:
     robot = fresh(name)
     for axes in ("world", robot.frames[-1]):
         frames = gpu_frames.GpuFrames(robot, None, axes, "cuda:0")
-        whole = NIGHTLY or (name == "panda" and axes == "world" and dtype == np.float64)
+        whole = NIGHTLY or (name == "planar2" and axes == "world" and dtype == np.float64)
         code = compiled(frames.text(np.dtype(dtype)), whole)
         if whole:
             assert all(kernel.encode() in code for kernel in gpu_frames.KERNELS)
@@ -64,7 +69,7 @@ def test_cuda_kernels_of_kinematics_compile(name: str, dtype: Any) -> None:
 def test_cuda_kernels_of_gradients_compile(name: str, positions: bool) -> None:
     frames = DifferentiableFrames(fresh(name))
     made = gradients.GpuGradients(frames, positions, (), "cuda:0")
-    whole = NIGHTLY or (name == "panda" and not positions)
+    whole = NIGHTLY or (name == "planar2" and not positions)
     code = compiled(made.text(np.dtype(np.float32)), whole)
     if whole:
         assert all(kernel.encode() in code for kernel in gradients.KERNELS)

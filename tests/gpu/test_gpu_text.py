@@ -66,7 +66,8 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     library = folder / "step.so"
     # Each library has its own namespace, so that the linker does not merge their constants.
     own = f"-Dsupple=supple_{abs(hash(folder))}"
-    command = [compiler, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", own, "-o", str(library)]
+    command = [compiler, "-std=c++20", "-w", "-shared", "-fPIC", own, "-DSUPPLE_INLINE=inline"]
+    command += ["-o", str(library)]
     subprocess.run([*command, str(folder / "step.cpp")], check=True)
     run = ctypes.CDLL(str(library)).on_cpu
 
