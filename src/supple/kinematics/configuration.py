@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from supple.kinematics.rotation import cross
 from supple.kinematics.rotation_vectors import right_jacobian_inverse
 
 if TYPE_CHECKING:
@@ -327,7 +328,7 @@ def _product(a: Any, b: Any) -> Any:
 def _raw_product(a: Any, b: Any) -> Any:
     u, v = a[..., 1:], b[..., 1:]
     w = a[..., :1] * b[..., :1] - (u * v).sum(axis=-1, keepdims=True)
-    return np.concatenate([w, a[..., :1] * v + b[..., :1] * u + np.cross(u, v)], axis=-1)
+    return np.concatenate([w, a[..., :1] * v + b[..., :1] * u + cross(u, v)], axis=-1)
 
 
 def _exp(r: Any) -> Any:

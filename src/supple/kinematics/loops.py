@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple._arrays.checks import FloatArray, coordinates, like
 from supple.errors import InputError, short_repr
 from supple.kinematics.configuration import from_kernel, integrate, to_kernel
-from supple.kinematics.rotation import log
+from supple.kinematics.rotation import cross, log
 
 if TYPE_CHECKING:
     from supple.kinematics.chain import Matrix
@@ -148,8 +148,7 @@ def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
         # The seed is computed from `drawn`, so that the same draw always has the same result.
         seed = np.random.default_rng([attempt, *drawn.view(np.uint32).ravel()[:64].tolist()])
         more = robot.without_loops().random(max(_DRAWN, len(left)), seed=seed)
-        others, closed = closed_near(robot, more)
-        others = others[closed][: len(left)]
+        others = _first_closed(robot, more, len(left))
         made[left[: len(others)]] = others
         left = left[len(others) :]
         attempt, failed = attempt + 1, 0 if len(others) else failed + 1
@@ -159,6 +158,18 @@ def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
         f"the loops of {robot.name} must have closed configurations inside the joint limits; "
         f"given: {', '.join(loop_rows(robot)[:3])}, for which none is found"
     )
+
+
+def _first_closed(robot: Robot, q: Matrix, count: int) -> Matrix:
+    """Return closed configurations near the first `count` of q (k, nq) that have one.
+
+    Few are closed at once at first, because one that fails takes the most iterations.
+    """
+    found, tried = np.empty((0, robot.nq)), 0
+    while tried < len(q) and len(found) < count:
+        made, closed = closed_near(robot, q[tried : tried + max(count - len(found), tried)])
+        found, tried = np.concatenate([found, made[closed]]), tried + len(made)
+    return found[:count]
 
 
 def closed_near(robot: Robot, q: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
@@ -202,14 +213,17 @@ def moved_within(robot: Robot, q: Matrix, J: Matrix, e: Matrix) -> Matrix:
     """
     x = np.asarray(to_kernel(robot, q))
     held, free = np.zeros(x.shape), np.ones(x.shape, np.bool_)
+    step, left = np.empty(x.shape), np.arange(len(x))
     for _ in range(robot.nv):
-        rest = e - np.einsum("kij,kj->ki", J, held)
-        step = np.where(free, least_norm_step(J * free[:, None, :], rest), held)
+        rest = e[left] - np.einsum("kij,kj->ki", J[left], held[left])
+        least = least_norm_step(J[left] * free[left, None, :], rest)
+        step[left] = np.where(free[left], least, held[left])
         bound = np.clip(step, robot.lower - x, robot.upper - x)
         outside = free & (bound != step)
-        if not outside.any():
-            break
         held, free = np.where(outside, bound, held), free & ~outside
+        left = np.flatnonzero(outside.any(axis=1))
+        if not len(left):
+            break
     largest = np.abs(step).max(axis=1, keepdims=True)
     step = step * np.minimum(1.0, _MAX_STEP / np.maximum(largest, 1e-300))
     moved = to_kernel(robot, integrate(robot, q, step))
@@ -245,8 +259,8 @@ def _evaluate(robot: Robot, q: Matrix, *, jacobian: bool = True) -> tuple[Matrix
             away = T[..., a, :3, 3] - T[..., b, :3, 3]
             errors.append(np.einsum("...ij,...j->...i", R, away))
             turning = J[..., b, 3:, :]
-            v = J[..., a, :3, :] - J[..., b, :3, :] - np.cross(turning, away[..., None], axis=-2)
-            slopes.append(R @ v)
+            lever = cross(turning.swapaxes(-1, -2), away[..., None, :]).swapaxes(-1, -2)
+            slopes.append(R @ (J[..., a, :3, :] - J[..., b, :3, :] - lever))
             if loop.kind == "weld":
                 r = log(R @ T[..., a, :3, :3])
                 errors.append(r)

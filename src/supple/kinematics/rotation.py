@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.kinematics.chain import Matrix
 
@@ -108,3 +111,9 @@ def cross_matrix(r: Matrix) -> Matrix:
     K[..., 1, 0], K[..., 1, 2] = z, -x
     K[..., 2, 0], K[..., 2, 1] = -y, x
     return K
+
+
+def cross(a: NDArray[Any], b: NDArray[Any]) -> Matrix:
+    """Return the cross products (..., 3) of vectors; for few of them faster than `np.cross`."""
+    (x, y, z), (u, v, w) = ([each[..., k] for k in range(3)] for each in (a, b))
+    return np.moveaxis(np.array([y * w - z * v, z * u - x * w, x * v - y * u]), 0, -1)

@@ -11,9 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.kinematics.rotation import cross
 from supple.motion.linearization import Array
 from supple.retargeting.humanoid import Humanoid
-from supple.retargeting.rotations import cross, frames_of, orthonormal
+from supple.retargeting.rotations import frames_of, orthonormal
 from supple.retargeting.terrain import Terrain
 
 Mask = NDArray[np.bool_]

@@ -11,11 +11,12 @@ import numpy as np
 from supple._arrays.checks import number
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.rotation import cross
 from supple.motion.linearization import Array
 from supple.retargeting.humanoid import Humanoid
 from supple.retargeting.motion import HumanMotion
 from supple.retargeting.points import SIDES, find_points
-from supple.retargeting.rotations import cross, frames_of, smooth, times, unit
+from supple.retargeting.rotations import frames_of, smooth, times, unit
 
 # Weights of positions, relative to 1 for the pelvis and per length of a leg, and of rotations.
 FOOT, PELVIS, HAND, MIDDLE, TORSO, TURN = 2.0, 1.0, 0.3, 1.0, 0.3, 0.1

@@ -10,6 +10,7 @@ from supple._arrays.checks import number
 from supple.collision.world import World
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.rotation import cross
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.retargeting.contacts import Mask, Stance, is_still, without_short
@@ -20,7 +21,6 @@ from supple.retargeting.motion import HumanMotion
 from supple.retargeting.obstacles import kept_apart
 from supple.retargeting.references import base_to, between, default_limits
 from supple.retargeting.result import Retargeted
-from supple.retargeting.rotations import cross
 from supple.retargeting.steps import Steps
 from supple.retargeting.terrain import Terrain
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from supple.kinematics.rotation import cross
 from supple.motion.linearization import Array
 
 _TINY = 1e-9
@@ -18,12 +19,6 @@ def unit(v: Array) -> Array:
     """Return vectors (..., 3) of length 1; zero stays zero."""
     size = np.sqrt(v[..., 0] * v[..., 0] + v[..., 1] * v[..., 1] + v[..., 2] * v[..., 2])
     return np.asarray(v / np.maximum(size, _TINY)[..., None])
-
-
-def cross(a: Array, b: Array) -> Array:
-    """Return the cross products of vectors (..., 3); `np.cross` takes longer for few of them."""
-    ax, ay, az, bx, by, bz = (v[..., k] for v in (a, b) for k in range(3))
-    return np.moveaxis(np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx]), 0, -1)
 
 
 def times(R: Array, by: Array) -> Array:
