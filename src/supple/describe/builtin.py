@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -35,12 +36,16 @@ def builtin(name: str, *, tips: str | Iterable[str] | None = None) -> Descriptio
         UnknownNameError: The robot or end effector does not exist; the message lists those that do.
     """
     given: object = name
-    build = _ROBOTS.get(name) if isinstance(given, str) else None
-    if build is None:
+    if not isinstance(given, str) or name not in _ROBOTS:
         error = unknown_name_error("robot", name, _ROBOTS)
         hint = _file_hint(given)
         raise UnknownNameError(f"{error} {hint}") if hint else error
-    return build() if tips is None else with_tips(build(), tips)
+    return _built(name) if tips is None else with_tips(_built(name), tips)
+
+
+@cache
+def _built(name: str) -> Description:
+    return _ROBOTS[name]()
 
 
 def _file_hint(given: object) -> str:
