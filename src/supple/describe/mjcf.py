@@ -120,7 +120,7 @@ class MjcfReader:
         still = {name: self.refs[name] for name in weld}
         mimics, couplings = self._equalities(still)
         chain = [
-            replace(joint, mimic=mimics.get(joint.name))
+            replace(joint, mimic=mimics[joint.name]) if joint.name in mimics else joint
             for i, body in enumerate(self.tree.bodies[1:], start=1)
             for joint in self._body(i, body, weld)
         ]
