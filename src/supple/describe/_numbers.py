@@ -64,8 +64,6 @@ def described_numbers(
     Raises:
         DescriptionError: The value is not an array of real numbers.
     """
-    if type(value) is np.ndarray and value.dtype == np.float64:
-        return value.astype(np.float64)  # the usual case; the checks below take longer
     try:
         return as_doubles(real_numbers(value, what))
     except InputError as error:
