@@ -59,6 +59,9 @@ class FixedFrame:
     placement: Matrix  # (4, 4)
 
 
+_IDENTITY = np.eye(4)
+
+
 @dataclass
 class _Slot:
     """A joint of a chain under construction, in the kernel's frame, whose z is the joint axis.
@@ -184,9 +187,9 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     """
     if joint.is_part_of_ball:
         return _ball_slot(joint, parent, slots)
-    along_z = np.eye(4)
+    along_z = _IDENTITY.copy()
     along_z[:3, :3] = z_onto(joint.axis)
-    before = np.eye(4) if parent == WORLD else slots[parent].rest
+    before = _IDENTITY if parent == WORLD else slots[parent].rest
     at = before @ joint.placement @ along_z
     slot = _Slot(
         parent=parent,
@@ -265,7 +268,7 @@ def _about_z(cosine: float, sine: float) -> Matrix:
 
 
 def _inverse(pose: Matrix) -> Matrix:
-    inverse = np.eye(4)
+    inverse = _IDENTITY.copy()
     inverse[:3, :3] = pose[:3, :3].T
     inverse[:3, 3] = -pose[:3, :3].T @ pose[:3, 3]
     return inverse
