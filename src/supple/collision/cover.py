@@ -162,18 +162,18 @@ def _balls_inside(at: Array, outward: Array, surface: Array, size: float) -> tup
 
     A ball shrinks until no point of the surface is inside it (Ma, Bae & Choi 2012).
     """
-    radius = np.full(len(at), size)
+    radius, left = np.full(len(at), size), np.arange(len(at))
     for _ in range(_SHRINKS):
-        center = at - radius[:, None] * outward
-        near = surface[_nearest(center, surface)]
-        away = at - near
-        across = 2 * (away * outward).sum(axis=1)
+        own, out = at[left], outward[left]
+        away = own - surface[_nearest(own - radius[left, None] * out, surface)]
+        across = 2 * (away * out).sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             smaller = (away**2).sum(axis=1) / across
-        shrinks = (across > 1e-9 * size) & (smaller < 0.999 * radius)
-        radius = np.where(shrinks, np.maximum(smaller, 1e-4 * size), radius)
-        if not shrinks.any():
+        shrinks = (across > 1e-9 * size) & (smaller < 0.999 * radius[left])
+        left = left[shrinks]
+        if not len(left):
             break
+        radius[left] = np.maximum(smaller[shrinks], 1e-4 * size)
     center = at - radius[:, None] * outward
     near = np.linalg.norm(center - surface[_nearest(center, surface)], axis=1)
     return center, np.minimum(radius, near)
