@@ -22,7 +22,7 @@ EXCEEDED = StepStatus.COLLISION_EXCEEDED
 FRACTIONS = np.arange(1, 9) / 8
 CLEARANCE = 0.01
 FILES = [path for name, path in robots_files.robot_files() if "example-robot-data" in name]
-SOME = FILES if NIGHTLY else FILES[::6]
+SOME = FILES if NIGHTLY else FILES[::9]
 
 
 @cache

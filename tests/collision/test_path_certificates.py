@@ -24,6 +24,7 @@ from drawn_paths import Drawn
 from drawn_worlds import least_distance
 from drawn_worlds import world as drawn_world
 from generated import seeds
+from sizes import nightly
 from supple import collision as c
 from supple.collision.certificate import Certificate, Curve, curve_certificate, polygon
 from supple.collision.model import CollisionModel, model_of
@@ -32,6 +33,7 @@ from supple.describe import Description, Joint
 from supple.errors import InputError
 
 PATHS = int(os.environ.get("SUPPLE_CLEAR_PATHS", "40"))
+SEEDS = nightly(seeds(PATHS), seeds(PATHS)[1::2])  # the latter include each kind of path
 PARTS = 4
 DATA = Path(__file__).parent / "data"
 ROUNDING = 1e-13  # [m], for a robot of 1 m
@@ -107,7 +109,7 @@ def motions_of(found: sp.paths.PlannedPath) -> list[Any]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_place_on_a_path_is_closer_than_its_certificate_states(part: int) -> None:
     certified = 0
-    for seed in seeds(PATHS)[part::PARTS]:
+    for seed in SEEDS[part::PARTS]:
         case = Drawn(seed)
         rng = np.random.default_rng([seed, 31])
         q = np.clip(case.q, case.robot.lower, case.robot.upper)
@@ -139,7 +141,7 @@ def test_no_place_on_a_path_is_closer_than_its_certificate_states(part: int) -> 
                     apart = coal_distance(case.robot, world, pair, each)
                     least = found.certificate.min_clearance
                     assert not apart < least - 1e-6 * case.size, (seed, apart)
-    assert certified > PATHS / PARTS / 4
+    assert certified > len(SEEDS) / PARTS / 4
 
 
 @pytest.mark.parametrize("seed", seeds(max(PATHS // 4, 4)))
@@ -262,10 +264,12 @@ def test_a_branch_that_collides_is_not_taken() -> None:
     assert "certified" in str(found)
 
 
-GOALS = json.loads((DATA / "goals.json").read_text())
+GOALS = json.loads((DATA / "goals.json").read_text())  # two of each scene
 
 
-@pytest.mark.parametrize("goal", GOALS, ids=lambda goal: f"{goal['set']}{goal['number']}")
+@pytest.mark.parametrize(
+    "goal", nightly(GOALS, GOALS[::2]), ids=lambda goal: f"{goal['set']}{goal['number']}"
+)
 def test_a_retreat_ends_only_where_every_solution_collides(goal: dict[str, Any]) -> None:
     """The hand retreats by 10 cm from goals of MotionBenchMaker; a search confirms an early end."""
     robot = sp.urdf(DATA / f"{goal['robot']}.urdf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,7 @@ def separation(first: Shape, second: Shape, normals: Array) -> Array:
     return -first.extent(-normals) - second.extent(normals)
 
 
+@cache
 def sphere_directions(count: int) -> Array:
     """Return unit vectors that are spread over the sphere (count, 3)."""
     k = np.arange(count) + 0.5
