@@ -73,7 +73,7 @@ def test_joints_slow_down_to_new_limits_within_acceleration_and_jerk(seed: int, 
     limits = some_limits(rng, arm, mode)
     servo = Servo(arm, PostureTask(), dt=dt, limits=limits, step=DLS(damping.Constant(1e-6)))
     q = rng.normal(size=arm.dof)
-    before, change = np.zeros(arm.dof), np.zeros(arm.dof)
+    speeds, said, bounds, norms = [np.zeros(arm.dof)], [], [], []
     allowed = 0.0  # steps for which the speeds may exceed the limits
     for k in range(STEPS):
         if k % 60 == 0:
@@ -81,19 +81,24 @@ def test_joints_slow_down_to_new_limits_within_acceleration_and_jerk(seed: int, 
         if k and k % 30 == 0:
             limits = changed(rng, limits)
             servo.limits = limits
-            allowed = k + steps_to_slow_down(limits, before, dt)
+            allowed = k + steps_to_slow_down(limits, speeds[-1], dt)
         q = servo(q, velocity)
-        said, speed = servo.status, np.linalg.norm(servo.qd)
-        more = servo.qd - before
-        noise = 32 * np.finfo(float).eps * (np.abs(before) + np.abs(servo.qd))
-        assert (np.abs(more) <= limits.max_acceleration * dt * (1 + 1e-9) + noise).all()
-        most = limits.max_jerk * dt * dt
-        assert (np.abs(more - change) <= most * (1 + 1e-6) + 3 * noise).all()
-        too_fast = (np.abs(servo.qd) > limits.max_speed * (1 + 1e-9)).any()
-        assert too_fast == (StepStatus.SPEED_EXCEEDED in said)
-        assert (speed > limits.max_norm * (1 + 1e-9)) == (StepStatus.NORM_EXCEEDED in said)
-        assert not said & TOO_FAST or k <= allowed
-        before, change = servo.qd, more
+        speeds.append(servo.qd)
+        said.append(int(servo.status))
+        bounds.append((limits.max_speed, limits.max_acceleration, limits.max_jerk))
+        norms.append(limits.max_norm)
+        assert not said[-1] & TOO_FAST or k <= allowed
+    qd, status, norm = np.array(speeds), np.array(said), np.array(norms)
+    speed, acceleration, jerk = np.array(bounds).swapaxes(0, 1)
+    change = np.diff(qd, axis=0)
+    noise = 32 * np.finfo(float).eps * (np.abs(qd[:-1]) + np.abs(qd[1:]))
+    assert (np.abs(change) <= acceleration * dt * (1 + 1e-9) + noise).all()
+    bend = np.abs(np.diff(change, axis=0, prepend=0))
+    assert (bend <= jerk * dt * dt * (1 + 1e-6) + 3 * noise).all()
+    too_fast = (np.abs(qd[1:]) > speed * (1 + 1e-9)).any(axis=1)
+    np.testing.assert_array_equal(too_fast, (status & StepStatus.SPEED_EXCEEDED) != 0)
+    too_fast = np.linalg.norm(qd[1:], axis=1) > norm * (1 + 1e-9)
+    np.testing.assert_array_equal(too_fast, (status & StepStatus.NORM_EXCEEDED) != 0)
 
 
 def test_limits_take_effect_in_the_next_step() -> None:

@@ -22,17 +22,17 @@ DT = 0.005
 CASES: dict[str, tuple[str, Any, Any]] = {
     **{
         f"four_bar{seed}": (mechanisms.four_bar(seed), "tip", sp.PositionTask("tip"))
-        for seed in range(nightly(20, 2))
+        for seed in range(nightly(20, 1))
     },
     **{
         f"weld{seed}": (mechanisms.spatial_loop(seed, 9, "weld"), "tip", sp.PositionTask("tip"))
-        for seed in range(nightly(20, 3))
+        for seed in range(nightly(20, 2))
     },
     "weld12": (mechanisms.spatial_loop(2, 12, "weld"), "tip", None),
     "connect9": (mechanisms.spatial_loop(0, 9, "connect"), "tip", None),
     **{
         f"coupled{seed}": (mechanisms.coupled(seed), "tip", sp.PositionTask("tip"))
-        for seed in range(nightly(20, 3))
+        for seed in range(nightly(20, 2))
     },
     "gripper": (mechanisms.gripper(), "tip", None),
     "legs": (

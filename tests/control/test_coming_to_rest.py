@@ -10,7 +10,8 @@ import os
 import numpy as np
 import pytest
 
-from supple import Limits, Robot, Servo, StepStatus, load
+from loops import robot as robot_of
+from supple import Limits, Robot, Servo, StepStatus
 
 CASES = int(os.environ.get("SUPPLE_MOTIONS", "60"))
 SEED = int(os.environ.get("SUPPLE_SEED", "11"))
@@ -21,7 +22,7 @@ STILL = 0.005  # speed that counts as rest [rad/s]
 
 def drawn(rng: np.random.Generator) -> tuple[Robot, Servo, np.ndarray, np.ndarray]:
     """Return a robot with a Servo, and the lower and upper ends of the range of starts."""
-    robot = load(str(rng.choice(ROBOTS)))
+    robot = robot_of(str(rng.choice(ROBOTS)))
     speed = np.where(np.isfinite(robot.max_speed), robot.max_speed, 2.0)
     limits = Limits(robot.lower, robot.upper, speed, speed * rng.choice([5.0, 10.0, 20.0]))
     servo = Servo(robot, dt=float(rng.choice([0.01, 0.02, 0.05])), limits=limits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sizes import nightly
 from supple import Limits, PositionTask, Robot, Servo, StepStatus, load
 
 DT = 0.005
@@ -102,32 +103,15 @@ def test_the_reported_loss_by_damping_is_in_the_units_of_the_task() -> None:
 
 def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last: int) -> int:
     """Count, among the last steps, those whose joint motion opposes that of the previous step."""
-    count, before = 0, np.zeros(len(q))
-    for k in range(steps):
+    for _ in range(steps - last):
         q = servo(q, target=target)
-        if k >= steps - last and max(np.abs(before).max(), np.abs(servo.qd).max()) > 1e-6:
-            count += int(servo.qd @ before < 0)
-        before = servo.qd
-    return count
-
-
-@pytest.mark.parametrize("factor", [1.5, 5.0])
-@pytest.mark.parametrize("name", ["panda", "iiwa14", "ur5e", "puma560", "puma560_rail"])
-def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
-    name: str, factor: float
-) -> None:
-    """The arm does not reverse, because folds are computed for the joints that can move.
-
-    If a joint is at its limit, the fold of the other joints is at another configuration.
-    """
-    arm = load(name)
-    rest = np.clip(arm.neutral(), arm.lower, arm.upper)
-    turned = []
-    for seed in range(8):
-        target = arm.fk(arm.random(1, seed=seed)[0])
-        target[:3, 3] *= factor
-        turned.append(reversals(Servo(arm, dt=DT), rest, target, 2500, 200))
-    assert turned == [0] * 8
+    before = [servo.qd]
+    for _ in range(last):
+        q = servo(q, target=target)
+        before.append(servo.qd)
+    qd = np.array(before)
+    moves = np.abs(qd).max(axis=1) > 1e-6
+    return int(((qd[1:] * qd[:-1]).sum(axis=1) < 0)[moves[1:] | moves[:-1]].sum())
 
 
 @pytest.mark.parametrize("speed", [0.01, 0.05])
@@ -140,11 +124,11 @@ def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
     rest = np.clip(arm.neutral(), arm.lower, arm.upper)
     limits = Limits.for_robot(arm, max_speed=np.where(arm.prismatic, speed, arm.max_speed))
     turned = []
-    for seed in range(8):
+    for seed in range(nightly(8, 4)):
         target = arm.fk(arm.random(1, seed=seed)[0])
         target[:3, 3] *= factor
         turned.append(reversals(Servo(arm, dt=DT, limits=limits), rest, target, 2500, 200))
-    assert turned == [0] * 8
+    assert not any(turned)
 
 
 @pytest.mark.parametrize(("ahead", "leaves"), [(0.5, True), (0.9, True), (1.1, False), (10, False)])

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from feasible_motions import inside, offs, singular, twists_along
 from gentlest import gentlest_motion
+from loops import robot as robot_of
 from solving import solve
-from supple import Limits, Robot, Servo, load, pose
+from supple import Limits, Robot, Servo, pose
 
 Array = NDArray[np.float64]
 CASES = int(os.environ.get("SUPPLE_PASSAGES", "12"))
@@ -67,7 +68,7 @@ def test_speeds_and_accelerations_are_within_twice_those_of_the_gentlest_motion(
     """
     ratios, number = [], 0
     while len(ratios) < CASES // 2:
-        robot = load("iiwa14" if number % 4 == 0 else "panda")
+        robot = robot_of("iiwa14" if number % 4 == 0 else "panda")
         made = drawn(robot, np.random.default_rng([SEED, number]))
         number += 1
         if made is None:

@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from feasible_motions import feasible_motion, offs, twists_along
-from supple import DLS, Limits, Robot, Servo, load
+from loops import robot as robot_of
+from supple import DLS, Limits, Robot, Servo
 from supple.damping import Constant
 
 Array = NDArray[np.float64]
@@ -55,7 +56,7 @@ def test_no_law_with_constant_damping_is_much_closer_with_less_acceleration(shap
     found, number = [], 0
     while len(found) < 3 * CASES:
         rng = np.random.default_rng([SEED, number])
-        robot = load(ROBOTS[number % len(ROBOTS)])
+        robot = robot_of(ROBOTS[number % len(ROBOTS)])
         limits, dt, path = feasible_motion(robot, shape, rng)
         faster = rng.uniform(1.5, 4.0)
         tight = Limits(

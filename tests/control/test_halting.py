@@ -24,7 +24,7 @@ ACCELERATION = 10.0
 
 def condition(servo: Servo) -> float:
     """Return the condition number of J where the last step began."""
-    sigma = np.linalg.svd(servo.linearization.J, compute_uv=False)
+    sigma = np.linalg.svd(servo._J, compute_uv=False)
     return float(sigma[0] / sigma[-1])
 
 

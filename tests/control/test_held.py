@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,19 +54,23 @@ def some_task(robot: sp.Robot, rng: np.random.Generator, *, few: bool = False) -
     return sp.PoseTask(frame, rows=[ROWS[i] for i in sorted(rows)], base=base)
 
 
-def errors_of(robot: sp.Robot, tasks: list[Any], q: Array, start: Array) -> list[Array]:
-    """Return the errors of tasks at q relative to where they were at `start`, in Python."""
+Errors = Callable[[Array], list[Array]]
+
+
+def errors_from(robot: sp.Robot, tasks: list[Any], start: Array) -> Errors:
+    """Return the errors of tasks as a function of q, relative to where they were at `start`."""
     rows = [task.on(robot) for task in tasks]
-    return [one.error(robot, q, one.reached(robot, start)) for one in rows]
+    targets = [one.reached(robot, start) for one in rows]
+    return lambda q: [one.error(robot, q, at) for one, at in zip(rows, targets, strict=True)]
 
 
-def slopes(robot: sp.Robot, tasks: list[Any], q: Array, start: Array) -> Array:
+def slopes(robot: sp.Robot, errors: Errors, q: Array) -> Array:
     """Return minus the derivative of all errors (m, n), by central differences."""
-
-    def at(v: Array) -> Array:
-        return np.concatenate(errors_of(robot, tasks, robot.integrate(q, v), start))
-
-    return np.array([at(-v) - at(v) for v in 1e-5 * np.eye(robot.nv)]).T / 2e-5
+    steps = 1e-5 * np.eye(robot.nv)
+    before, after = (
+        [np.concatenate(errors(one)) for one in robot.integrate(q, v)] for v in (-steps, steps)
+    )
+    return (np.array(before) - np.array(after)).T / 2e-5
 
 
 def limits_of(robot: sp.Robot, rng: np.random.Generator) -> sp.Limits:
@@ -82,11 +87,8 @@ def check_limits(limits: sp.Limits, before: Array, qd: Array, q: Array) -> None:
         assert (q >= limits.lower - 1e-12).all()
 
 
-def reachable(robot: sp.Robot, limits: sp.Limits, q: Array, before: Array, task: Any) -> bool:
-    """Return whether speeds well inside the limits lead to a configuration without errors.
-
-    `task` is a pair: the held tasks, and the configuration at which holding began.
-    """
+def reachable(robot: sp.Robot, limits: sp.Limits, q: Array, before: Array, errors: Errors) -> bool:
+    """Return whether speeds well inside the limits lead to a configuration without errors."""
     low = np.maximum(-limits.max_speed, before - limits.max_acceleration * DT)
     high = np.minimum(limits.max_speed, before + limits.max_acceleration * DT)
     if len(q) == len(before):  # stop in front of position limits, with half the deceleration
@@ -101,10 +103,10 @@ def reachable(robot: sp.Robot, limits: sp.Limits, q: Array, before: Array, task:
     x, there = np.clip(before, low, high), q
     for _ in range(6):
         there = robot.integrate(q, DT * x)
-        e = np.concatenate(errors_of(robot, task[0], there, task[1]))
+        e = np.concatenate(errors(there))
         if np.abs(e).max() < EXACT:
             return True
-        A = slopes(robot, task[0], there, task[1])
+        A = slopes(robot, errors, there)
         x = lsq_linear(A, A @ x + e / DT, (low, high), tol=1e-14).x
     return False
 
@@ -119,15 +121,15 @@ def test_held_tasks_have_no_error_wherever_the_limits_allow_it() -> None:
         if seed % 4 == 0:
             held.append(sp.PositionTask(robot.tips[0], rows=("x", "z")))
         servo = sp.Servo(robot, sp.PostureTask(), dt=DT, limits=limits, held=held)
-        q = start = robot.random(seed=rng)
+        q = robot.random(seed=rng)
+        errors, after = errors_from(robot, held, q), np.zeros(len(held))
         for k in range(60):
             if k % 15 == 0:
                 goal = robot.random(seed=rng)
-            before, at = servo.qd, q
-            errors = np.concatenate(errors_of(robot, held, q, start))
+            before, at, then = servo.qd, q, after
             q = servo(q, target=goal)
             check_limits(limits, before, servo.qd, q)
-            after = np.array([abs(e).max() for e in errors_of(robot, held, q, start)])
+            after = np.array([abs(e).max() for e in errors(q)])
             reported = sp.StepStatus.HELD_EXCEEDED in servo.status
             if not reported:
                 assert after.max() <= EXACT, (seed, k)
@@ -136,8 +138,8 @@ def test_held_tasks_have_no_error_wherever_the_limits_allow_it() -> None:
             missed += 1
             assert after.max() > 0.9 * EXACT, (seed, k)
             np.testing.assert_allclose(servo.held_error, after, atol=1e-11)
-            if abs(errors).max() <= EXACT:
-                assert not reachable(robot, limits, at, before, (held, start)), (seed, k)
+            if then.max() <= EXACT:
+                assert not reachable(robot, limits, at, before, errors), (seed, k)
     assert exact > 20 * max(missed, nightly(400, 32))
 
 
@@ -173,7 +175,7 @@ def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
             if sp.StepStatus.HELD_EXCEEDED in servo.status:
                 continue
             x, lin = servo.qd, servo.linearization
-            A = slopes(robot, held, q, q)
+            A = slopes(robot, errors_from(robot, held, q), q)
             noise = 1e-5 * np.abs(x).max()
             assert np.abs(A @ x).max() <= noise
             # The cost of x itself: ‖J x - e‖² + λ² ‖x‖² is that of x - x0 but for a constant.
@@ -196,7 +198,7 @@ def test_a_task_that_is_switched_moves_at_a_share_of_its_free_velocity() -> None
         servo = sp.Servo(robot, sp.PostureTask(), dt=DT, limits=limits, held=[task])
         servo.release(0, over=0)
         q = robot.random(seed=rng)
-        goal, switched, start = robot.random(seed=rng), 0, q
+        goal, switched, errors = robot.random(seed=rng), 0, errors_from(robot, [task], q)
         for k in range(90):
             if k == 10:
                 servo.hold(0, over=0.1)
@@ -215,12 +217,12 @@ def test_a_task_that_is_switched_moves_at_a_share_of_its_free_velocity() -> None
             if share == 0:
                 np.testing.assert_array_equal(servo.qd, without.qd)
             elif share == 1:
-                start = at if k == 29 else start
-                assert max(abs(e).max() for e in errors_of(robot, [task], q, start)) <= EXACT or (
+                errors = errors_from(robot, [task], at) if k == 29 else errors
+                assert abs(errors(q)[0]).max() <= EXACT or (
                     sp.StepStatus.HELD_EXCEEDED in servo.status
                 )
             else:
-                A = slopes(robot, [task], at, at)
+                A = slopes(robot, errors_from(robot, [task], at), at)
                 wanted = (1 - share) * (A @ without.qd)
                 close = np.abs(A @ servo.qd - wanted).max() < 1e-7 * (1 + np.abs(wanted).max())
                 limited = (

@@ -28,7 +28,7 @@ Limit = tuple[float, float, float, float, float]  # lower, upper, speed, acceler
 def change_to_rest(speed: float, ramp: float) -> float:
     """Return the change a such that the positive terms of a + (a - ramp) + ... sum to speed."""
     low, high = 0.0, speed + ramp
-    for _ in range(200):
+    for _ in range(64):
         a = 0.5 * (low + high)
         terms = a - ramp * np.arange(math.ceil(a / ramp) + 1)
         low, high = (a, high) if terms[terms > 0].sum() <= speed else (low, a)

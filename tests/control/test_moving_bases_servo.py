@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from commands import found
 from generated import robot as generated_robot
 from generated import seeds
 from sizes import nightly
@@ -79,7 +77,7 @@ def test_a_moving_base_passes_a_half_turn_without_a_jump() -> None:
 
 def test_almost_all_random_targets_of_moving_bases_are_met() -> None:
     missed = []
-    for seed in seeds(nightly(300, 40)):
+    for seed in seeds(nightly(300, 20)):
         robot, rng = on_moving_base(seed)
         q = robot.random(nightly(100, 20), seed=rng)
         poses = robot.fk(q)
@@ -91,7 +89,7 @@ def test_almost_all_random_targets_of_moving_bases_are_met() -> None:
         size = 1 + np.abs(poses[..., :3, 3]).max()
         assert np.abs(back - poses)[met].max(initial=0) < 1e-5 * size
         missed += [seed] * int((~met).sum())
-    assert len(missed) <= 1e-3 * nightly(30_000, 800), missed
+    assert len(missed) <= 1e-3 * nightly(30_000, 400), missed
 
 
 def test_a_search_on_a_moving_base_stays_near_q0(
@@ -203,23 +201,5 @@ def test_the_command_line_prints_the_quaternion_of_a_base(tmp_path: Path) -> Non
         <body name="arm" pos="0.1 0 0"><joint name="elbow" axis="0 0 1"/>
         <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body></body></worldbody></mujoco>"""
     )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "supple",
-            "solve",
-            str(path),
-            "--position",
-            "0.5",
-            "0.2",
-            "0.1",
-            "--json",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert "root/qw" in str(found["q"])
+    done = found("solve", str(path), "--position", "0.5", "0.2", "0.1")
+    assert "root/qw" in str(done["q"])

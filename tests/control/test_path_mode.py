@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sizes import a_third
+from sizes import a_third, nightly
 from supple import (
     DLS,
     Limits,
@@ -25,6 +25,7 @@ from supple import (
 DT = 0.002
 
 
+@cache
 def past_the_wrist(miss: float) -> tuple[Robot, np.ndarray, np.ndarray]:
     """Return a UR5e, its start q0, and targets on a line from q0 past a wrist singularity."""
     arm = load("ur5e")
@@ -148,7 +149,7 @@ def test_mode_path_refuses_arguments_that_it_does_not_support() -> None:
 
 
 @pytest.mark.parametrize("jerk", [None, 40.0])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(nightly(6, 3)))
 def test_limits_hold_where_a_redundant_joint_meets_its_range(seed: int, jerk: float | None) -> None:
     """The first joint meets its position limit on the way; the other three take over."""
     arm = load("planar4")
@@ -199,7 +200,7 @@ def duration_past_the_wrist(jerk: float | None) -> float:
 def test_targets_at_rest_take_their_commanded_duration(where: str, jerk: float | None) -> None:
     """While the targets rest, no joint moves, and only the commanded time limits the motion."""
     arm, q0, targets = past_the_wrist(0.4)
-    rest = 400
+    rest = nightly(400, 100)
     begin, end = targets[:1].repeat(rest, 0), targets[-1:].repeat(rest, 0)
     parts = {
         "begin": [begin, targets],

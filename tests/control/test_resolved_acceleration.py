@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot, run, turned
-from supple import DLS, Limits, PoseTask, PositionTask, Servo, StepStatus, damping, simulate
+from supple import (
+    DLS,
+    Limits,
+    PoseTask,
+    PositionTask,
+    Servo,
+    StepStatus,
+    damping,
+    linearize,
+    simulate,
+)
 from supple.steps import Pseudoinverse
 
 AT = {
@@ -78,9 +88,8 @@ def followed(name: str, dt: float, steps: int, **more: Any) -> Any:
 
 def errors(name: str, q: Array, dt: float) -> Array:
     path = Path(name)
-    task, arm = PoseTask(), robot(name)
-    each = [task.linearize(arm, q[k], path.pose(k * dt)).e for k in range(len(q))]
-    return np.linalg.norm(each, axis=1)
+    poses = np.array([path.pose(k * dt) for k in range(len(q))])
+    return np.linalg.norm(linearize(robot(name), PoseTask(), q, poses).e, axis=1)
 
 
 @pytest.mark.parametrize("name", AT)

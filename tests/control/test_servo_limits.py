@@ -50,6 +50,15 @@ def wishes(name: str, seed: int) -> Any:
         yield wish
 
 
+def walk(servo: Servo, q: Array, steps: int, wishes: Any) -> tuple[Array, Array]:
+    """Return coordinates (steps + 1, n) and speeds (steps, n) under the first of some commands."""
+    way, speeds = [q], []
+    for _, wish in zip(range(steps), wishes, strict=False):
+        way.append(servo(way[-1], **wish))
+        speeds.append(servo.qd)
+    return np.array(way), np.array(speeds)
+
+
 def outside(limits: Limits, q: Array) -> Array:
     return np.maximum(np.maximum(limits.lower - q, q - limits.upper), 0.0)
 
@@ -74,19 +83,14 @@ def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: flo
         servo = Servo(robot(name), dt=dt, limits=limits, step=step)
         q = somewhere(name, seed)
         q[2:4] = 0.0  # a singular configuration of many robots
-        q = np.clip(q, limits.lower, limits.upper)
-        before = np.zeros(len(q))
-        for _, wish in zip(range(steps), wishes(name, seed), strict=False):
-            new = servo(q, **wish)
-            qd = servo.qd
-            assert np.isfinite(new).all()
-            assert (new >= limits.lower).all()
-            assert (new <= limits.upper).all()
-            assert (np.abs(qd) <= limits.max_speed).all()
-            assert np.linalg.norm(qd) <= bound
-            np.testing.assert_allclose(new, q + qd * dt, rtol=0, atol=1e-14)
-            assert (np.abs(qd - before) <= acceleration * dt + 1e-12).all()
-            q, before = new, qd
+        q, qd = walk(servo, np.clip(q, limits.lower, limits.upper), steps, wishes(name, seed))
+        assert np.isfinite(q).all()
+        assert (q >= limits.lower).all()
+        assert (q <= limits.upper).all()
+        assert (np.abs(qd) <= limits.max_speed).all()
+        assert max(np.linalg.norm(one) for one in qd) <= bound
+        np.testing.assert_allclose(q[1:], q[:-1] + qd * dt, rtol=0, atol=1e-14)
+        assert (np.abs(np.diff(qd, axis=0, prepend=0)) <= acceleration * dt + 1e-12).all()
 
 
 @pytest.mark.parametrize("name", ["panda", "youbot", "stanford", "y"])
@@ -105,15 +109,12 @@ def test_joints_that_start_outside_their_limits_return_inside(
     out[0] = False  # this joint has no limits
     beyond = np.where(rng.random(len(q)) < 0.5, limits.lower - 0.4, limits.upper + 0.4)
     q[out] = beyond[out]
-    away = outside(limits, q)
-    for _, wish in zip(range(500), wishes(name, 9), strict=False):
-        q = servo(q, **wish)
-        qd = servo.qd
-        assert (outside(limits, q) <= away + 1e-15).all()
-        assert (np.abs(qd) <= limits.max_speed).all()
-        assert np.linalg.norm(qd) <= bound
-        away = outside(limits, q)
-    assert not away.any()
+    way, qd = walk(servo, q, 500, wishes(name, 9))
+    away = outside(limits, way)
+    assert (np.diff(away, axis=0) <= 1e-15).all()
+    assert (np.abs(qd) <= limits.max_speed).all()
+    assert max(np.linalg.norm(one) for one in qd) <= bound
+    assert not away[-1].any()
 
 
 def test_a_joint_that_is_too_fast_to_stop_is_stopped() -> None:
@@ -233,12 +234,8 @@ def test_limits_hold_for_every_kind_of_step(mode: Any) -> None:
     limits = some_limits("panda", mode, 8.0, max_norm=1.5)
     for step in ways:
         servo = Servo(arm, PoseTask(), dt=0.01, step=step, limits=limits)
-        q, before = somewhere("panda"), np.zeros(7)
-        for _, wish in zip(range(150), wishes("panda", 4), strict=False):
-            q = servo(q, **wish)
-            qd = servo.qd
-            assert (outside(limits, q) == 0).all()
-            assert (np.abs(qd) <= limits.max_speed).all()
-            assert (np.abs(qd - before) <= 0.08 + 1e-9).all()
-            assert np.linalg.norm(qd) <= 1.5
-            before = qd
+        q, qd = walk(servo, somewhere("panda"), 150, wishes("panda", 4))
+        assert (outside(limits, q[1:]) == 0).all()
+        assert (np.abs(qd) <= limits.max_speed).all()
+        assert (np.abs(np.diff(qd, axis=0, prepend=0)) <= 0.08 + 1e-9).all()
+        assert max(np.linalg.norm(one) for one in qd) <= 1.5

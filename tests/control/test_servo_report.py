@@ -71,7 +71,7 @@ def test_a_report_has_the_numbers_of_the_step_taken(name: str, limits: str, orde
         robot("panda"), PoseTask(), dt=dt, step=STEPS[name], limits=LIMITS[limits], order=order
     )
     rng, q = np.random.default_rng(4), Q
-    for _ in range(nightly(12, 4)):
+    for _ in range(nightly(12, 3)):
         before = servo.qd
         q = servo(q, rng.normal(size=6) * rng.choice([0.01, 1.0]))
         check(servo, servo.explain(), before, order, dt)
@@ -184,7 +184,7 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
     """The status names exactly the causes in the report, also for joints that start too fast."""
     servo = Servo(robot("panda"), dt=0.01, step=STEPS[name], limits=LIMITS[limits])
     rng, seen = np.random.default_rng(9), StepStatus.FOLLOWING
-    for _ in range(60):
+    for _ in range(nightly(60, 20)):
         servo.reset(rng.normal(size=7) * rng.choice([0.0, 0.1, 3.0]))
         near = rng.choice([0.0, 1.0], 7)
         q = near * (servo.limits.upper - 1e-3) + (1 - near) * Q

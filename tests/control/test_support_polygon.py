@@ -7,6 +7,7 @@ import pytest
 
 import supple as sp
 from generated import seeds
+from sizes import nightly
 from supple.errors import InputError
 from supple.redundancy import SupportPolygon
 
@@ -32,7 +33,7 @@ def drawn_figure(rng: np.random.Generator) -> sp.Robot:
     return sp.urdf(f'<robot name="figure">{text}</robot>').with_base("floating")
 
 
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", seeds(nightly(6, 3)))
 def test_the_center_of_mass_stays_above_the_support(seed: int) -> None:
     rng = np.random.default_rng(seed)
     robot = drawn_figure(rng)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
+from scipy.spatial import cKDTree
 
 import supple as sp
 from sizes import nightly
@@ -100,11 +101,11 @@ def test_the_motion_stays_on_the_path(name: str) -> None:
     path = JointPath(ROBOT, PATHS[name])
     motion = path.timed(limits(200.0), dt=0.01)
     fine = path.at(np.linspace(0, path.s[-1], 20_001))
-    away = [np.linalg.norm(fine - q, axis=1).min() for q in motion.q]
-    assert max(away) <= np.linalg.norm(np.diff(fine, axis=0), axis=1).max()
+    away, _ = cKDTree(fine).query(motion.q)
+    assert away.max() <= np.linalg.norm(np.diff(fine, axis=0), axis=1).max()
 
 
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("name", nightly([*PATHS], ["waves", "corner", "four points", "line"]))
 def test_a_timed_path_is_nearly_as_fast_as_the_optimum_of_an_lp(name: str) -> None:
     oracle = duration_by_acceleration(chord_spline(PATHS[name]), SPEED, ACCELERATION)
     motion = JointPath(ROBOT, PATHS[name]).timed(limits(), dt=RATE)
@@ -114,8 +115,9 @@ def test_a_timed_path_is_nearly_as_fast_as_the_optimum_of_an_lp(name: str) -> No
 @pytest.mark.parametrize(
     ("name", "slow"),
     [
-        *(("waves", 0.2), ("more waves", 0.01), ("four points", 0.2)),
-        *nightly([("waves", 0.01), ("more waves", 0.2), ("four points", 0.01)], []),
+        *(("waves", 0.2), ("four points", 0.2)),
+        *nightly([("waves", 0.01), ("four points", 0.01)], []),
+        *nightly([("more waves", 0.2), ("more waves", 0.01)], []),
     ],
 )
 def test_with_jerk_limits_a_path_is_nearly_as_fast_as_successive_lps(

@@ -108,7 +108,7 @@ def test_lines_of_a_panda_are_timed_optimally(seed: int) -> None:
 
 
 @pytest.mark.parametrize(  # two or three joints
-    "seed", nightly([11, 21, 48, 54, 56, 41012, 41038], [11, 48, 41012])
+    "seed", nightly([11, 21, 48, 54, 56, 41012, 41038], [11, 48])
 )
 def test_motions_on_curves_are_as_fast_as_by_successive_lps(seed: int) -> None:
     path = timed_path(seed)
@@ -116,7 +116,9 @@ def test_motions_on_curves_are_as_fast_as_by_successive_lps(seed: int) -> None:
     assert 0.99 * oracle < time_law(path.spline, path.bounds).duration < 1.01 * oracle
 
 
-@pytest.mark.parametrize("seed", sorted({*seeds(CASES), 74, 84}))  # two sharp corners
+@pytest.mark.parametrize(  # 74 and 84 have a sharp corner; the suite has each kind of path
+    "seed", nightly(sorted({*seeds(CASES), 74, 84}), [0, 1, 2, 3, 74, 84])
+)
 def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
     path, rng = timed_path(seed), np.random.default_rng(seed)
     law = time_law(path.spline, path.bounds)
@@ -136,7 +138,7 @@ def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
 
 
 @pytest.mark.parametrize("back", [False, True])
-@pytest.mark.parametrize("seed", [2, 12, 37, 43, 84])
+@pytest.mark.parametrize("seed", nightly([2, 12, 37, 43, 84], [12, 43, 84]))
 def test_removing_limits_never_lengthens_a_motion(seed: int, back: bool) -> None:
     """Also on a curve there and back, which stops where it turns back."""
     path = timed_path(seed)
@@ -149,7 +151,7 @@ def test_removing_limits_never_lengthens_a_motion(seed: int, back: bool) -> None
     assert durations[2] <= durations[1] * (1 + 2e-3)
     # if only speeds are limited, one of them always is at its limit
     spline = chord_spline(path.q)
-    s = np.linspace(0, spline.x[-1], 200_001)
+    s = np.linspace(0, spline.x[-1], 20_001)
     rate = np.abs(spline(s, 1) / path.bounds.speed).max(axis=1)
     assert durations[2] == pytest.approx(np.trapezoid(rate, s), rel=5e-3)
 

@@ -183,7 +183,9 @@ def pushed(dt: float, task: PoseTask, far: float = 0.15) -> tuple[Array, Array]:
     T, count = PANDA.fk(Q), round(2.0 / dt)
     t = np.arange(count) * dt
     out = far * np.sin(np.pi * t / 2.0) ** 2
-    targets = [moved(T, (0.3 * x, x, 0.0), (0.0, 2 * x, 0.0)) for x in out]
+    targets = np.tile(T, (count, 1, 1))
+    targets[:, :3, 3] += np.outer(out, [0.3, 1.0, 0.0])
+    targets[:, :3, :3] = exp(np.outer(out, [0.0, 2.0, 0.0])) @ T[:3, :3]
     servo = Servo(PANDA, task, step=Pseudoinverse(), dt=dt, gain=GAIN, limits=FREE)
     q = loop(servo, Q, targets)
     return q, np.diff(q, axis=0) / dt

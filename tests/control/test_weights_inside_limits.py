@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from loops import Array, robot, somewhere
 from supple import (
@@ -32,7 +33,7 @@ ROWS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
 def best_inside(H: Array, g: Array, box: float, norm: float) -> Array:
     """Return the minimizer of xᵀHx - 2 gᵀx with |x_j| <= box and ‖x‖ <= norm.
 
-    All sets of entries at bounds of the box are tried; the multiplier of the norm is bisected.
+    All sets of entries at bounds of the box are tried, with the multiplier of the norm as a root.
     """
     n, eye = len(g), np.eye(len(g))
     sets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=n)))
@@ -53,11 +54,7 @@ def best_inside(H: Array, g: Array, box: float, norm: float) -> Array:
     x = inside(0.0)
     if np.linalg.norm(x) <= norm:
         return x
-    low, high = 0.0, 1e3
-    for _ in range(45):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.linalg.norm(inside(middle)) > norm else (low, middle)
-    return inside(high)
+    return inside(brentq(lambda more: np.linalg.norm(inside(more)) - norm, 0.0, 1e3, xtol=1e-12))
 
 
 LAMBDA2 = 0.05

@@ -17,7 +17,7 @@ DT = 0.005
 
 def test_a_step_with_a_posture_is_the_least_squares_solution() -> None:
     exact = 0
-    for seed in seeds(nightly(300, 60)):
+    for seed in seeds(nightly(300, 30)):
         robot, tasks, rng = drawn(seed)
         servo = sp.Servo(robot, tasks, dt=DT, limits=sp.Limits.none(robot), gain=1 / DT)
         q = robot.random(seed=rng)
@@ -29,12 +29,12 @@ def test_a_step_with_a_posture_is_the_least_squares_solution() -> None:
         exact += 1
         best = np.linalg.lstsq(lin.J, lin.e, rcond=None)[0]
         np.testing.assert_allclose(servo.qd, best, atol=1e-9 * np.abs(best).max())
-    assert exact > nightly(300, 60) / 2
+    assert exact > nightly(300, 30) / 2
 
 
 def test_undamped_steps_with_a_distant_posture_and_moving_targets_are_exact() -> None:
     exact = 0
-    for seed in seeds(nightly(100, 30)):
+    for seed in seeds(nightly(100, 20)):
         robot, tasks, rng = drawn(seed)
         servo = sp.Servo(robot, tasks, dt=DT, limits=sp.Limits.none(robot), gain=1 / DT)
         q = robot.random(seed=rng)
@@ -49,11 +49,11 @@ def test_undamped_steps_with_a_distant_posture_and_moving_targets_are_exact() ->
         lin = servo.linearization
         best = np.linalg.lstsq(lin.J, lin.e, rcond=None)[0]
         np.testing.assert_allclose(servo.qd, best, atol=1e-9 * np.abs(best).max())
-    assert exact > nightly(100, 30) / 2
+    assert exact > nightly(100, 20) / 2
 
 
 def test_the_sweep_over_a_floating_chain_gives_the_jacobian_of_its_center_of_mass() -> None:
-    for seed in seeds(nightly(100, 30)):
+    for seed in seeds(nightly(100, 20)):
         robot, _, rng = drawn(seed)
         task = sp.tasks.CenterOfMassTask()
         servo = sp.Servo(robot, [task, sp.PostureTask()], dt=DT)
@@ -65,7 +65,7 @@ def test_the_sweep_over_a_floating_chain_gives_the_jacobian_of_its_center_of_mas
 
 def test_a_floating_robot_at_its_speed_limits_takes_the_best_step_inside_them() -> None:
     held = 0
-    for seed in seeds(nightly(300, 60)):
+    for seed in seeds(nightly(300, 30)):
         robot, tasks, rng = drawn(seed)
         free = sp.Servo(robot, tasks, dt=DT, limits=sp.Limits.none(robot), gain=1 / DT)
         q = robot.random(seed=rng)
@@ -86,7 +86,7 @@ def test_a_floating_robot_at_its_speed_limits_takes_the_best_step_inside_them() 
         assert (slope[lower] > -noise).all()
         assert (np.abs(slope[~upper & ~lower]) < noise).all()
         held += int((upper | lower).sum())
-    assert held > nightly(300, 60)
+    assert held > nightly(300, 30)
 
 
 @pytest.mark.parametrize(

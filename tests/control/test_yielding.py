@@ -49,7 +49,7 @@ def near_singularities(servo: Servo, count: int, seed: int) -> list[np.ndarray]:
             [0.05, 1.0], (100, 1)
         )
         tried = np.clip(tried, lower, upper)
-        sigma = np.array([np.linalg.svd(law.jacobian(q))[1] for q in tried])
+        sigma = np.linalg.svd(law.jacobian(tried), compute_uv=False)
         distinct = (np.diff(sigma, axis=1) < -1e-3).all(axis=1)
         small = sigma[:, -1] < 0.1 * law.kappa
         found += [*tried[distinct & small][:each], *tried[distinct & ~small][:each]]
@@ -92,7 +92,7 @@ def test_the_yielding_step_is_that_of_its_rules(name: str, task: Task, dt: float
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560", "planar2"])
 def test_the_yielding_step_corrects_target_offsets_by_its_rules(name: str, dt: float) -> None:
     """With a target, near or far, the step is that of the rules with the velocity of the target."""
-    robot, rng, ruled = load(name), np.random.default_rng(8), 0
+    robot, rng, ruled = robot_of(name), np.random.default_rng(8), 0
     task: Task = PositionTask(rows=("x", "y")) if name == "planar2" else PoseTask()
     limits = Limits.for_robot(robot, max_acceleration=20.0)
     servo = Servo(robot, task, dt=dt, step=Yielding(), limits=limits)

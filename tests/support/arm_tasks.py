@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 
 from several_arms import arms
 from supple import OrientationTask, PoseTask, PositionTask, Robot, load
@@ -42,6 +43,7 @@ def label(given: object) -> str:
     return " ".join([type(given).__name__, *changed])
 
 
+@cache
 def robot_of(name: str) -> Robot:
     """Return the robot that has a name in `REDUNDANT`."""
     return arms("panda", "panda") if name == "two arms" else load(name)

@@ -34,7 +34,7 @@ def singular(robot: Robot, rng: np.random.Generator) -> Array:
                 break
             h = 1e-6
             moved = robot.jacobian(q + h * np.eye(robot.dof))
-            slope = np.array([(U[:, -1] @ J @ V[5] - sigma[-1]) / h for J in moved])
+            slope = ((moved @ V[5]) @ U[:, -1] - sigma[-1]) / h
             way = -slope * sigma[-1] / (slope @ slope + 1e-6)
             q = q + way * min(1.0, 0.3 / np.linalg.norm(way))
         if sigma[-1] < 1e-9 and (q > lower).all() and (q < upper).all():
@@ -55,9 +55,7 @@ def feasible_motion(
     along = rng.normal(size=robot.dof)
     if shape == "along":
         U, _, V = np.linalg.svd(robot.jacobian(middle))
-        slope = np.array(
-            [U[:, -1] @ J @ V[5] for J in robot.jacobian(middle + 1e-6 * np.eye(len(V)))]
-        )
+        slope = robot.jacobian(middle + 1e-6 * np.eye(len(V))) @ V[5] @ U[:, -1]
         along -= slope * (slope @ along) / (slope @ slope)
     ends = np.where(along > 0, (upper - middle) / along, (lower - middle) / along)
     back = np.where(along > 0, (middle - lower) / along, (middle - upper) / along)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pinocchio as pin
 
@@ -103,6 +105,7 @@ def drawn_humanoid(seed: int) -> sp.Robot:
     return sp.urdf(text)
 
 
+@cache
 def humanoid(size: float = 1.0) -> sp.Robot:
     """Return the humanoid, with a fixed base."""
     return sp.urdf(humanoid_text(size))

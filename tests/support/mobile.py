@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import supple
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0")
@@ -15,6 +17,7 @@ def joint(name: str, kind: str, parent: str, rest: str) -> str:
     )
 
 
+@cache
 def mobile(limit: float | None, turn_first: bool = False) -> supple.Robot:
     """Return an arm on a base that slides within ±limit [m] after or before it rotates."""
     slide = "" if limit is None else f'<limit lower="{-limit}" upper="{limit}" velocity="1"/>'

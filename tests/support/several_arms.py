@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from targets import apart
 HEAD = "head_turn"  # a joint that moves no arm
 
 
+@lru_cache(maxsize=64)
 def arms(*names: str, lift: bool = False) -> supple.Robot:
     """Return arms side by side on a stand with a head, optionally on a common lift."""
     up = Joint("lift", "prismatic", "floor", "stand", lower=0.0, upper=0.3)

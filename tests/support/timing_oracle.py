@@ -233,35 +233,36 @@ def turning_duration(
     each of three ever finer grids, and the phases are integrated one by one.
     """
 
-    def rise(peak: float, start: float) -> tuple[float, float]:
+    def rise(peak: Array, start: Array) -> tuple[Array, Array]:
         """Return duration and distance from rest, with an acceleration, to a peak speed."""
-        top = min(acceleration, float(np.sqrt(jerk * peak + start**2 / 2)))
+        top = np.minimum(acceleration, np.sqrt(jerk * peak + start**2 / 2))
         ramps = (top - start) / jerk, top / jerk
         gained = (top**2 - start**2 + top**2) / (2 * jerk)
-        x = v = t = 0.0
+        x = v = t = np.zeros(len(peak))
         a = start
         for j, duration in ((jerk, ramps[0]), (0.0, (peak - gained) / top), (-jerk, ramps[1])):
-            x += duration * (v + duration * (a / 2 + duration * j / 6))
-            v += duration * (a + duration * j / 2)
-            a += duration * j
-            t += duration
+            x = x + duration * (v + duration * (a / 2 + duration * j / 6))
+            v = v + duration * (a + duration * j / 2)
+            a = a + duration * j
+            t = t + duration
         return t, x
 
-    def leg(distance: float, end: float) -> float:
-        least, most = end**2 / (2 * jerk) + 1e-12 * speed, speed
-        if least > speed or rise(least, 0)[1] + rise(least, end)[1] > distance:
-            return np.inf
+    def leg(distance: float, end: Array) -> Array:
+        """Return the durations from rest, over a distance, to rest with accelerations (k,)."""
+        rest = np.zeros(len(end))
+        least, most = end**2 / (2 * jerk) + 1e-12 * speed, np.full(len(end), speed)
+        never = (least > speed) | (rise(least, rest)[1] + rise(least, end)[1] > distance)
         for _ in range(60):
             peak = (least + most) / 2
-            near = rise(peak, 0)[1] + rise(peak, end)[1] <= distance
-            least, most = (peak, most) if near else (least, peak)
-        (t0, x0), (t1, x1) = rise(least, 0), rise(least, end)
-        return t0 + t1 + (distance - x0 - x1) / least
+            near = rise(peak, rest)[1] + rise(peak, end)[1] <= distance
+            least, most = np.where(near, peak, least), np.where(near, most, peak)
+        (t0, x0), (t1, x1) = rise(least, rest), rise(least, end)
+        return np.where(never, np.inf, t0 + t1 + (distance - x0 - x1) / least)
 
     low, high = 0.0, acceleration
     for _ in range(3):
         trials = np.linspace(low, high, 40)
-        durations = [leg(there, end) + leg(back, end) for end in trials]
+        durations = leg(there, trials) + leg(back, trials)
         best = int(np.argmin(durations))
         low, high = trials[max(best - 1, 0)], trials[min(best + 1, 39)]
-    return float(min(durations))
+    return float(durations.min())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,6 +45,14 @@ def drawn(
     seed: int, base: str = "floating", followers: int = 0
 ) -> tuple[sp.Robot, list[sp.tasks.Task], np.random.Generator]:
     """Return a random robot that moves, and tasks with more rows than it has joints."""
+    robot, tasks, rng = _drawn(seed, base, followers)
+    return robot, list(tasks), deepcopy(rng)
+
+
+@lru_cache(maxsize=256)
+def _drawn(
+    seed: int, base: str, followers: int
+) -> tuple[sp.Robot, tuple[sp.tasks.Task, ...], np.random.Generator]:
     rng = np.random.default_rng([seed, 71])
     limbs = int(rng.integers(2, 5))
     bodies = "".join(limb(rng, f"limb{k}_", int(rng.integers(5, 8))) for k in range(limbs))
@@ -57,7 +67,7 @@ def drawn(
     tasks = [sp.PoseTask(tip, weight=float(10 ** rng.uniform(0, 2))) for tip in tips]
     center = sp.tasks.CenterOfMassTask(("x", "y"), weight=float(rng.uniform(0.5, 5)))
     # The rows of a posture are those of all hinges: with a pose they are more than the joints.
-    return robot, [*tasks, center, sp.PostureTask(weight=float(10 ** rng.uniform(-3, 0)))], rng
+    return robot, (*tasks, center, sp.PostureTask(weight=float(10 ** rng.uniform(-3, 0)))), rng
 
 
 def first_hinge(robot: sp.Robot) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from supple import Limits
 
 Array = NDArray[np.float64]
-Jacobian = Callable[[Array], Array]  # J (m, n) at q (n,)
+Jacobian = Callable[[Array], Array]  # J (..., m, n) at q (..., n)
 
 BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_PATIENCE = 0.5, 0.7, 0.7, 1.5
 NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, PERSISTENCE = 0.2, 3e-8, 1e-8, 0.9
@@ -67,21 +67,18 @@ class YieldingLaw:
 
     def slope(self, q: Array, u: Array, v: Array) -> Array:
         """Return the gradient (n,) of u·J v for fixed u and v."""
-        h, one = 1e-6, np.eye(len(q))
-        return np.array(
-            [u @ (self.jacobian(q + h * e) - self.jacobian(q - h * e)) @ v / (2 * h) for e in one]
-        )
+        h = 1e-6 * np.eye(len(q))
+        return np.asarray(u @ (self.jacobian(q + h) - self.jacobian(q - h)) @ v / 2e-6)
 
     def room(self, q: Array, v: Array) -> float:
         ends = np.where(v > 0, self.limits.upper, self.limits.lower)
         matters = np.abs(v) >= 1e-3
         return float(np.maximum((ends - q)[matters] / v[matters], 0).min(initial=np.inf))
 
-    def residual_bend(self, q: Array, residual: Array, v: Array) -> float:
-        """Return -r·J̇(v)v where it is positive."""
-        h = 1e-6
-        ahead, behind = (self.jacobian(q + sign * h * v) for sign in (1, -1))
-        return max(float(-residual @ ((ahead - behind) @ v / (2 * h))), 0.0)
+    def residual_bend(self, q: Array, residual: Array, V: Array) -> Array:
+        """Return -r·J̇(v)v where it is positive, for each v of V (k, n)."""
+        rates = (self.jacobian(q + 1e-6 * V) - self.jacobian(q - 1e-6 * V)) / 2e-6
+        return np.maximum(-np.einsum("i,kij,kj->k", residual, rates, V), 0.0)
 
     def singular_speeds(
         self, q: Array, qd: Array, last: Array, rate: Array, offset: Array, slowing: Array
@@ -99,7 +96,7 @@ class YieldingLaw:
             h, room = slopes[i] @ V[i], sigma[i] ** 2 / (2 * abs(slopes[i] @ V[i]))
             if along[i] * h < 0 and abs(along[i]) > room:
                 residual = residual + U[i] * np.sign(along[i]) * (abs(along[i]) - room)
-        bend = np.array([self.residual_bend(middle, residual, v) for v in V])
+        bend = self.residual_bend(middle, residual, V)
         lambda2 = bend + np.where(small, LEAST_LAMBDA2 * kappa**2, 0.0)
         goals = sigma * along / (sigma**2 + lambda2)
         share = float((bend / np.maximum(sigma**2 + lambda2, 1e-300)).max())
