@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from supple._arrays.checks import FloatArray
 from supple.errors import InputError
+from supple.kinematics.rotation import cross
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
@@ -30,7 +31,7 @@ def has_branches(robot: Robot, frame: str) -> bool:
     parallel = structure.form == "parallel" and structure.first == 1
     if not (structure.six_revolute and (wrist or parallel)):
         return False
-    return bool(np.linalg.norm(np.cross(*structure.nominal_axes[1:3])) < 1e-6)
+    return bool(np.linalg.norm(cross(*structure.nominal_axes[1:3])) < 1e-6)
 
 
 def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
@@ -57,15 +58,15 @@ def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
     p = np.asarray(robot.fk(q, frame))[..., :3, 3]
     J = J[..., [robot.joint_names.index(name) for name in structure.joints]]
     v, h = (np.moveaxis(part, -1, 0) for part in (J[..., :3, :], J[..., 3:, :]))
-    r = p - np.cross(v, h)  # the point of each axis that is nearest to the frame's origin
+    r = p - cross(v, h)  # the point of each axis that is nearest to the frame's origin
     if structure.form == "spherical":  # the wrist center, nearest to axes 4, 5 and 6
         aside = np.eye(3) - h[3:, ..., :, None] * h[3:, ..., None, :]
         moved = (aside @ r[3:, ..., None]).sum(axis=0)
         center = np.linalg.solve(aside.sum(axis=0), moved)[..., 0]
     else:
         center = r[3]
-    wrist = (np.cross(h[3], h[4]) * h[5]).sum(axis=-1)
-    elbow = (h[1] * np.cross(r[2] - r[1], center - r[2])).sum(axis=-1) / structure.length**2
+    wrist = (cross(h[3], h[4]) * h[5]).sum(axis=-1)
+    elbow = (h[1] * cross(r[2] - r[1], center - r[2])).sum(axis=-1) / structure.length**2
     whole = np.linalg.det(J) / structure.length**3
     factors = np.stack([elbow, wrist], axis=-1)
     signs = np.sign(np.where(np.abs(factors) < 1e-9, 0.0, factors))
@@ -118,7 +119,7 @@ def _convention(robot: Robot, frame: str) -> tuple[tuple[str, str], int, int]:
     least = _OFFSET * structure.length
     if abs(h[0] @ h[1]) < 1e-3:
         wrist = _nearest(r[4], h[4], r[5], h[5])
-        beside, ahead = (wrist - r[0]) @ h[1], (r[1] - r[0]) @ np.cross(h[1], h[0])
+        beside, ahead = (wrist - r[0]) @ h[1], (r[1] - r[0]) @ cross(h[1], h[0])
         if abs(beside) > least:
             return ("right", "left"), same * up * (1 if beside > 0 else -1), same * up
         if abs(ahead) > least:
@@ -128,5 +129,5 @@ def _convention(robot: Robot, frame: str) -> tuple[tuple[str, str], int, int]:
 
 def _nearest(p: FloatArray, h: FloatArray, other: FloatArray, k: FloatArray) -> FloatArray:
     """Return the point of the line p + a h that is nearest to the line other + b k."""
-    n = np.cross(k, np.cross(h, k))
+    n = cross(k, cross(h, k))
     return np.asarray(p + h * ((other - p) @ n) / (h @ n))

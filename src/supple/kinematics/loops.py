@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple._arrays.checks import FloatArray, coordinates, like
 from supple.errors import InputError, short_repr
 from supple.kinematics.configuration import from_kernel, integrate, to_kernel
-from supple.kinematics.rotation import cross, log
+from supple.kinematics.rotation import cross, cross_matrix, log
 
 if TYPE_CHECKING:
     from supple.kinematics.chain import Matrix
@@ -310,9 +310,7 @@ def _log_rates(r: Matrix) -> Matrix:
 
     ṙ = (I - [r]×/2 + c [r]×²) ω,   c = (1 - (θ/2) cot(θ/2))/θ²,   ω in the unrotated axes
     """
-    x, y, z = np.moveaxis(r, -1, 0)
-    zero = np.zeros_like(x)
-    K = np.moveaxis(np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]), (0, 1), (-2, -1))
+    K = cross_matrix(r)
     angle = np.linalg.norm(r, axis=-1)
     small = angle < 1e-3
     half = np.where(small, 1.0, angle) / 2

@@ -19,7 +19,7 @@ from supple.kinematics import Robot
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.frames import ancestors, only_tip, placed
 from supple.kinematics.named_chain import AXES, ROWS
-from supple.kinematics.rotation import log
+from supple.kinematics.rotation import cross, log
 from supple.motion.direction_text import axes_name, row_name
 from supple.motion.linearization import Array
 
@@ -184,7 +184,7 @@ class TaskRows:
         shall = target.reshape(4, 3).T
         e = np.concatenate([shall[:, 3] - p, log(shall[:, :3] @ R.T)])
         if self.axes == SPATIAL:
-            e[:3] += np.cross(p, e[3:])
+            e[:3] += cross(p, e[3:])
         rows = np.append(self._turned(robot, q, e), 0.0)
         if self.about >= 0:
             rows[3:] = self._tilts(robot, q, target)
