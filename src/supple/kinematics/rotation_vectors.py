@@ -12,12 +12,26 @@ import math
 import numpy as np
 
 from supple.kinematics.chain import Matrix
-from supple.kinematics.rotation import cross_matrix
+from supple.kinematics.rotation import cross, cross_matrix
 
 _SERIES = 1.0  # angle below which a and b are series in θ² [rad]
 _TERMS = 12  # number of terms; those left out are below rounding errors
-_A = np.array([(-1) ** k / math.factorial(2 * k + 2) for k in range(_TERMS)])
-_B = np.array([(-1) ** k / math.factorial(2 * k + 3) for k in range(_TERMS)])
+
+
+def _series(first: int) -> Matrix:
+    """Return the series (12, 3) in x = θ² of a (`first` = 2) or b (3), and of its derivatives.
+
+    The derivatives are (d/dθ)/θ = 2 d/dx, applied once and twice.
+    """
+    made = np.zeros((_TERMS, 3))
+    each = np.array([(-1) ** k / math.factorial(2 * k + first) for k in range(_TERMS)])
+    for i in range(3):
+        made[: len(each), i] = each
+        each = 2 * np.polynomial.polynomial.polyder(each)
+    return made
+
+
+_COEFFICIENTS = np.hstack([_series(2), _series(3)])
 
 
 def right_jacobian(r: Matrix) -> Matrix:
@@ -47,33 +61,46 @@ def body_velocity(r: Matrix, r1: Matrix, r2: Matrix, r3: Matrix) -> tuple[Matrix
     bent = (r1 * r1 + r * r2).sum(-1, keepdims=True)
     da, db = a1 * along, b1 * along
     dda, ddb = a2 * along**2 + a1 * bent, b2 * along**2 + b1 * bent
-    side, far = np.cross(r, r1), np.cross(r, np.cross(r, r1))
-    whirl = np.cross(r1, side)
+    side, far = cross(r, r1), cross(r, cross(r, r1))
+    whirl = cross(r1, side)
 
     def turned(v: Matrix) -> Matrix:  # J v
-        return np.asarray(v - a * np.cross(r, v) + b * np.cross(r, np.cross(r, v)))
+        return np.asarray(v - a * cross(r, v) + b * cross(r, cross(r, v)))
 
     first = turned(r2) - da * side + db * far + b * whirl
     # J r3 + 2 J' r2 + J'' r1
     second = (
         turned(r3)
-        - 2 * (da * np.cross(r, r2) + a * np.cross(r1, r2))
-        + 2 * db * np.cross(r, np.cross(r, r2))
-        + 2 * b * (np.cross(r1, np.cross(r, r2)) + np.cross(r, np.cross(r1, r2)))
+        - 2 * (da * cross(r, r2) + a * cross(r1, r2))
+        + 2 * db * cross(r, cross(r, r2))
+        + 2 * b * (cross(r1, cross(r, r2)) + cross(r, cross(r1, r2)))
         - dda * side
-        - a * np.cross(r2, r1)
+        - a * cross(r2, r1)
         + ddb * far
         + 2 * db * whirl
-        + b * (np.cross(r2, side) + np.cross(r, np.cross(r2, r1)))
+        + b * (cross(r2, side) + cross(r, cross(r2, r1)))
     )
     return turned(r1), first, second
+
+
+def bend(r: Matrix, r1: Matrix) -> Matrix:
+    """Return the derivative (..., 3) of the angular velocity in body axes if ṙ is constant.
+
+    Args:
+        r: Rotation vectors (..., 3).
+        r1: Their derivatives (..., 3).
+    """
+    (_, a1, _), (b, b1, _) = (each[..., None] for each in _factors(r))
+    along = (r * r1).sum(-1, keepdims=True)
+    side = cross(r, r1)
+    return np.asarray(b1 * along * cross(r, side) - a1 * along * side + b * cross(r1, side))
 
 
 def _factors(r: Matrix) -> tuple[Matrix, Matrix]:
     """Return a, a1 = (da/dθ)/θ and a2 = (da1/dθ)/θ as one array (3, ...), and the same for b."""
     angle = np.linalg.norm(r, axis=-1)
     square = angle**2
-    near = [_series(coefficients, np.minimum(square, _SERIES**2)) for coefficients in (_A, _B)]
+    near = np.polynomial.polynomial.polyval(np.minimum(square, _SERIES**2), _COEFFICIENTS)
     t = np.maximum(angle, _SERIES)
     sine, cosine = np.sin(t), np.cos(t)
     a1 = (t * sine - 2 + 2 * cosine) / t**4
@@ -81,13 +108,5 @@ def _factors(r: Matrix) -> tuple[Matrix, Matrix]:
     a = (1 - cosine) / t**2, a1, (t * cosine - sine) / t**5 - 4 * a1 / t**2
     b = (t - sine) / t**3, b1, (2 * cosine - 2 + t * sine) / t**6 - 5 * b1 / t**2
     small = angle < _SERIES
-    return np.where(small, near[0], np.stack(a)), np.where(small, near[1], np.stack(b))
-
-
-def _series(coefficients: Matrix, x: Matrix) -> Matrix:
-    """Return a series in x = θ², and (d/dθ)/θ = 2 d/dx applied to it once and twice."""
-    made = []
-    for _ in range(3):
-        made.append(np.polynomial.polynomial.polyval(x, coefficients))
-        coefficients = np.asarray(2 * np.polynomial.polynomial.polyder(coefficients), np.float64)
-    return np.stack(made)
+    made = np.where(small, near, np.stack([*a, *b]))
+    return made[:3], made[3:]

@@ -10,15 +10,21 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 
 from supple.kinematics.rotation import exp
 from supple.kinematics.rotation_vectors import (
-    body_velocity,
+    bend,
     right_jacobian,
     right_jacobian_inverse,
 )
 from supple.motion.linearization import Array
+
+# The angular velocities (N, 3), given the term `bent` (N - 1, 3) at the ends of the pieces.
+Solve: TypeAlias = Callable[[Array], Array]
 
 _ROUNDS = 60  # largest number of corrections of the angular velocities
 _SAME = 1e-13  # relative change of the angular velocities at which the corrections end
@@ -49,33 +55,43 @@ def _velocities(h: Array, chord: Array, steps: Array) -> Array:
     """
     if len(steps) == 1:
         return np.repeat(chord, 2, axis=0)
-    J, inverse = right_jacobian(steps), right_jacobian_inverse(steps)
+    inverse = right_jacobian_inverse(steps)
+    solve = (_three if len(steps) == 2 else _many)(h, chord, steps, inverse)
     made, bent = np.zeros((len(steps) + 1, 3)), np.zeros_like(steps)
     for _ in range(_ROUNDS):
         before = made
-        made = _solved(h, chord, steps, J, inverse, bent)
-        end = _times(inverse, made[1:])
-        bent = body_velocity(steps, end, 0 * end, 0 * end)[1]
+        made = solve(bent)
+        bent = bend(steps, _times(inverse, made[1:]))
         if np.abs(made - before).max() <= _SAME * np.abs(made).max():
             break
     return made
 
 
-def _solved(h: Array, chord: Array, steps: Array, J: Array, inverse: Array, bent: Array) -> Array:
-    """Return the angular velocities (N, 3), given the term `bent` (N - 1, 3) at ends of pieces."""
-    if len(steps) == 2:  # parabolas
+def _three(h: Array, chord: Array, steps: Array, inverse: Array) -> Solve:
+    """Return the solution of the equations of three rotations: two parabolas."""
+    last = right_jacobian(steps[1])
+
+    def solve(bent: Array) -> Array:
         middle = (chord[0] / h[0] + chord[1] / h[1] - bent[0] / 2) / (1 / h[0] + 1 / h[1])
         first = 2 * chord[0] - inverse[0] @ middle
-        return np.stack([first, middle, J[1] @ (2 * chord[1] - middle)])
-    # Rows lower[i] ω[i-1] + diagonal[i] ω[i] + upper[i] ω[i+1] = right[i] of blocks (3, 3).
+        return np.stack([first, middle, last @ (2 * chord[1] - middle)])
+
+    return solve
+
+
+def _many(h: Array, chord: Array, steps: Array, inverse: Array) -> Solve:
+    """Return the solution of the equations of four or more rotations.
+
+    Row i is lower[i] ω[i-1] + diagonal[i] ω[i] + upper[i] ω[i+1] = right[i], with blocks (3, 3).
+    """
     n, one = len(steps), np.eye(3)
     lower, diagonal, upper = np.zeros((3, n + 1, 3, 3))
     right = np.zeros((n + 1, 3))
     before, after = h[:-1, :, None], h[1:, :, None]
-    lower[1:n] = 2 / before * J[:-1]
+    lower[1:n] = 2 / before * right_jacobian(steps[:-1])
     diagonal[1:n] = 4 * (1 / before + 1 / after) * one
     upper[1:n] = 2 / after * inverse[1:]
-    right[1:n] = 6 * (chord[:-1] / h[:-1] + chord[1:] / h[1:]) - bent[:-1]
+    right[1:n] = 6 * (chord[:-1] / h[:-1] + chord[1:] / h[1:])
     # At both ends the third derivative is continuous for rotations about one axis ("not a knot").
     both = h[0] + h[1]
     diagonal[0], upper[0] = h[1] * exp(steps[0]).T, both * one
@@ -83,15 +99,25 @@ def _solved(h: Array, chord: Array, steps: Array, J: Array, inverse: Array, bent
     both = h[-1] + h[-2]
     lower[n], diagonal[n] = both * one, h[-2] * exp(steps[-1])
     right[n] = (h[-1] ** 2 * chord[-2] + (2 * both + h[-1]) * h[-2] * chord[-1]) / both
-    for i in range(1, n + 1):
-        factor = lower[i] @ np.linalg.inv(diagonal[i - 1])
-        diagonal[i] -= factor @ upper[i - 1]
-        right[i] -= factor @ right[i - 1]
-    made = np.empty_like(right)
-    made[n] = np.linalg.solve(diagonal[n], right[n])
-    for i in range(n - 1, -1, -1):
-        made[i] = np.linalg.solve(diagonal[i], right[i] - upper[i] @ made[i + 1])
-    return made
+    # Only the right-hand sides depend on `bent`: the blocks are eliminated once.
+    for i in range(n + 1):
+        if i:
+            lower[i] = lower[i] @ diagonal[i - 1]
+            diagonal[i] -= lower[i] @ upper[i - 1]
+        diagonal[i] = np.linalg.inv(diagonal[i])
+    upper = diagonal @ upper
+
+    def solve(bent: Array) -> Array:
+        made = right.copy()
+        made[1:n] -= bent[:-1]
+        for i in range(1, n + 1):
+            made[i] -= lower[i] @ made[i - 1]
+        made = _times(diagonal, made)
+        for i in range(n - 1, -1, -1):
+            made[i] -= upper[i] @ made[i + 1]
+        return made
+
+    return solve
 
 
 def _times(M: Array, v: Array) -> Array:
