@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,7 @@ def turns(robot: Robot) -> Array:
     return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)
 
 
+@lru_cache(maxsize=64)
 def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     """Return the lower end, the width and the stride of the sequence of seeds, each (n,).
 
@@ -89,7 +91,10 @@ def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     phi = 2.0
     for _ in range(60):
         phi = (1 + phi) ** (1 / (robot.nv + 1))
-    return low, high - low, phi ** -np.arange(1.0, robot.nv + 1)
+    made = low, high - low, phi ** -np.arange(1.0, robot.nv + 1)
+    for each in made:
+        each.flags.writeable = False
+    return made
 
 
 def joint_ranges(robot: Robot) -> Array:
@@ -98,6 +103,7 @@ def joint_ranges(robot: Robot) -> Array:
     return np.where(far, np.inf, robot.upper - np.where(far, 0.0, robot.lower))
 
 
+@lru_cache(maxsize=64)
 def robot_size(robot: Robot) -> float:
     """Return the order of magnitude of a robot's lengths [m]; 1 for a robot without lengths.
 
