@@ -10,8 +10,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 import supple
 from cases import each
 
@@ -150,7 +148,7 @@ def included(path: Path) -> set[str]:
     return set(re.findall(r'#include "supple/([^"]+)"', path.read_text()))
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@each("group", GROUPS)
 def test_headers_include_only_groups_above(group: str) -> None:
     for path in sorted((INCLUDE / group).rglob("*.hpp")):
         wrong = {name for name in included(path) if group_of(name) not in ALLOWED[group] | {group}}
@@ -168,7 +166,7 @@ PUBLIC_MODULES = ["supple", "supple.cluster", "supple.describe", "supple.gpu"] +
 ]
 
 
-@pytest.mark.parametrize("name", PUBLIC_MODULES)
+@each("name", PUBLIC_MODULES)
 def test_a_public_module_shows_its_public_names_only(name: str) -> None:
     module = importlib.import_module(name)
     assert dir(module) == sorted(module.__all__)

@@ -9,6 +9,7 @@ import pytest
 from test_copies import EXAMPLES, PANDA, Q, public_classes
 
 import supple as sp
+from cases import each
 from supple import paths
 
 UR5E = sp.load("ur5e")
@@ -31,7 +32,7 @@ def test_every_public_class_has_an_example_in_this_file() -> None:
     assert plain | {paths.JointPath, paths.PlannedPath} <= {type(one) for one in OBJECTS}
 
 
-@pytest.mark.parametrize("one", OBJECTS, ids=lambda one: type(one).__name__)
+@each("one", OBJECTS, ids=lambda one: type(one).__name__)
 def test_no_attribute_is_set_without_an_effect(one: object) -> None:
     settable: set[str] = SETTABLE.get(type(one), set())
     names = {name for name in dir(one) if not name.startswith("_")}
@@ -41,7 +42,7 @@ def test_no_attribute_is_set_without_an_effect(one: object) -> None:
             setattr(one, name, None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "instead"),
     [
         ("robot", r"make a new Servo\(robot, \.\.\.\)"),

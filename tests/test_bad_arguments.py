@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from supple import criteria, damping
 
 PANDA = sp.load("panda")
@@ -355,7 +356,7 @@ def test_no_argument_is_listed_in_both_tables_of_this_file() -> None:
     assert not ARRAYS.keys() & OTHERS.keys()
 
 
-@pytest.mark.parametrize("argument", [*ARRAYS, *OTHERS])
+@each("argument", [*ARRAYS, *OTHERS])
 def test_any_value_of_an_argument_is_accepted_or_gets_an_error_of_supple(argument: str) -> None:
     call = ARRAYS[argument][0] if argument in ARRAYS else OTHERS[argument]
     wrong = {}
@@ -400,7 +401,7 @@ SPOILT: dict[str, Callable[[np.ndarray], object]] = {
 }
 
 
-@pytest.mark.parametrize("argument", ARRAYS)
+@each("argument", ARRAYS)
 def test_valid_arrays_lists_and_masked_arrays_are_accepted(argument: str) -> None:
     call, good = ARRAYS[argument]
     assert refused(call, good) is None
@@ -408,8 +409,8 @@ def test_valid_arrays_lists_and_masked_arrays_are_accepted(argument: str) -> Non
     assert refused(call, np.ma.array(good)) is None, "nothing is masked"
 
 
-@pytest.mark.parametrize("spoilt", SPOILT)
-@pytest.mark.parametrize("argument", ARRAYS)
+@each("spoilt", SPOILT)
+@each("argument", ARRAYS)
 def test_arrays_with_invalid_numbers_are_refused(argument: str, spoilt: str) -> None:
     call, good = ARRAYS[argument]
     given = SPOILT[spoilt](good)
@@ -419,7 +420,7 @@ def test_arrays_with_invalid_numbers_are_refused(argument: str, spoilt: str) -> 
     assert refused(call, given) is not None
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (2, 4, 3), (4,), (3,)])
+@each("shape", [(3, 4), (2, 4, 3), (4,), (3,)])
 def test_targets_of_another_shape_get_an_error_with_the_right_shape(shape: tuple[int, ...]) -> None:
     with pytest.raises(
         sp.errors.InputError, match=r"shape \(\.\.\., 4, 4\); given: an array of shape"
@@ -427,7 +428,7 @@ def test_targets_of_another_shape_get_an_error_with_the_right_shape(shape: tuple
         sp.Solver(PANDA).batch(np.zeros((10, *shape)))
 
 
-@pytest.mark.parametrize("huge", [1e13, 1e308, np.finfo(np.float64).max])
+@each("huge", [1e13, 1e308, np.finfo(np.float64).max])
 def test_huge_joint_limits_count_as_infinite(huge: float) -> None:
     robot = sp.dh(TABLE, limits=[[-huge, huge], [-1.0, 1.0]])
     assert np.array_equal(robot.lower, [-np.inf, -1.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/benchmarks.md").read_text()
@@ -13,7 +13,7 @@ ROWS = [line for line in PAGE.splitlines() if "bench/results" in line and line.s
 TIME = re.compile(r"([0-9.]+) (?:µs|ns)")
 
 
-@pytest.mark.parametrize("row", ROWS)
+@each("row", ROWS)
 def test_times_are_those_of_the_result_file(row: str) -> None:
     """The two times of a row are in one paragraph or table of the result file."""
     (name,) = re.findall(r"\.\./(bench/results/[^)]*)\)", row)

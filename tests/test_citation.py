@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 
@@ -16,7 +16,7 @@ def field(name: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("name", ["title", "license"])
+@each("name", ["title", "license"])
 def test_bibtex_agrees_with_the_citation_file(name: str) -> None:
     readme = (ROOT / "README.md").read_text()
     entry = re.search(r"^```bibtex\n(.*?)^```", readme, re.M | re.S)

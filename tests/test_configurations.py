@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from generated import robot, seeds
 
 ROOT = Path(__file__).parents[1]
@@ -117,7 +118,7 @@ def test_no_other_kernel_code_adds_to_configurations() -> None:
     } == {}
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         "q + dq",
@@ -137,7 +138,7 @@ def test_an_addition_to_a_configuration_in_python_is_found(line: str) -> None:
     assert not [*additions_in_python(line.replace("q", "v"))]
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         "at.q[j] = at.q[j] + dq[j];",
@@ -156,7 +157,7 @@ def test_an_addition_to_a_configuration_in_the_kernel_is_found(line: str) -> Non
     assert not [*additions_in_kernel(re.sub(r"\bq\b", "v", line))]
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         "const double* const q = all.q + i * n;",
@@ -197,7 +198,7 @@ def test_a_control_loop_integrates_its_velocities() -> None:
         np.testing.assert_allclose(after, expected, rtol=1e-14, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["integrate", "difference"])
+@each("name", ["integrate", "difference"])
 def test_integrate_and_difference_refuse_wrong_shapes(name: str) -> None:
     made = sp.load("ur5e")
     call = getattr(made, name)

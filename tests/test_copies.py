@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from supple import collision, criteria, damping, errors, redundancy, steps, tasks
 from supple.damping.scale import Scale
 from supple.gpu.runtime import DeviceInfo
@@ -195,8 +196,8 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("one", EXAMPLES, ids=lambda one: type(one).__name__)
+@each("way", WAYS)
+@each("one", EXAMPLES, ids=lambda one: type(one).__name__)
 def test_a_copy_of_every_public_object_equals_the_original(one: object, way: str) -> None:
     other = WAYS[way](one)
     assert same(one, other)
@@ -211,9 +212,7 @@ def test_the_memory_of_a_stateful_step_survives_pickling() -> None:
     assert np.array_equal(step(LINEAR), other(LINEAR))
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(module, name) for module in MODULES for name in module.__all__]
-)
+@each(("module", "name"), [(module, name) for module in MODULES for name in module.__all__])
 def test_public_names_are_pickled_by_name(module: Any, name: str) -> None:
     public = getattr(module, name)
     if callable(public):

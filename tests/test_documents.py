@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import supple as sp
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -57,7 +58,7 @@ def test_notebooks_run(notebook: Path, capsys: pytest.CaptureFixture[str]) -> No
     plt.close("all")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@each("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_in_the_documents_lead_to_existing_files(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists(), target

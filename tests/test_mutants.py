@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 mutants = pytest.importorskip("mutants", reason="reads TOML, which Python does from 3.11 on")
@@ -24,7 +26,7 @@ def test_there_are_at_least_60_mutants_with_distinct_numbers() -> None:
     assert len({mutant.number for mutant in MUTANTS}) == len(MUTANTS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "says"),
     [
         ({"old": "nowhere to be found"}, "a-mutant: old must occur once .* found: 0"),

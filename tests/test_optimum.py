@@ -8,6 +8,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 import supple as sp
 from banded_qp import Bounds, minimizer
+from cases import each
 from optimum import Basis, best_motion, inverse_kinematics, keeps_limits, pose_rms
 from passages import Passage, motion, passage
 from sizes import a_third
@@ -21,7 +22,7 @@ def drawn(robot: sp.Robot, kind: str, seed: int) -> Passage:
     return next(one for _ in range(100) if (one := passage(robot, kind, rng)) is not None)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_the_banded_minimizer_agrees_with_a_general_solver(seed: int) -> None:
     rng, N, n = RNG(seed), 7, 2
     root = rng.normal(size=(2 * N, N * n)) * (1 if seed % 2 else 0.3)
@@ -53,7 +54,7 @@ def test_the_banded_minimizer_agrees_with_a_general_solver(seed: int) -> None:
     assert 0.5 * y @ H @ y + g @ y <= best.fun + 1e-7
 
 
-@pytest.mark.parametrize(("periods", "dt"), [(50, 0.01), (37, 0.001), (900, 0.004)])
+@each(("periods", "dt"), [(50, 0.01), (37, 0.001), (900, 0.004)])
 def test_limits_of_control_points_are_those_of_the_motion(periods: int, dt: float) -> None:
     """Differences of a spline are averages of those of its control points, at any period."""
     basis, rng, n = Basis.of(periods, dt), RNG(periods), 3

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import supple
+from cases import each
 from solving import solve
 from supple import poses
 from supple.errors import InputError, UnknownNameError
@@ -92,7 +93,7 @@ def test_yaw_is_zero_at_gimbal_lock() -> None:
 # ---- rounding ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("decimals", [4, 6, 10, 16])
+@each("decimals", [4, 6, 10, 16])
 def test_rounded_rotations_become_the_nearest_rotation(decimals: int) -> None:
     rough = np.round(MATRICES, decimals)
     R = rotation_of(supple.pose(rotation=rough))
@@ -110,7 +111,7 @@ def test_rounded_rotations_become_the_nearest_rotation(decimals: int) -> None:
         assert first == angles[5]
 
 
-@pytest.mark.parametrize("scale", [1 - 4.9e-4, 1 + 4.9e-4, 1 + 1e-7, 1 - 1e-10])
+@each("scale", [1 - 4.9e-4, 1 + 4.9e-4, 1 + 1e-7, 1 - 1e-10])
 def test_rotations_at_the_tolerance_are_corrected_to_rounding(scale: float) -> None:
     R = poses.orthonormalize(scale * MATRICES)
     assert abs(R - MATRICES).max() < FEW
@@ -201,7 +202,7 @@ def test_positions_and_rotations_broadcast() -> None:
     assert supple.pose([1, 2, 3], wxyz=np.ones((7, 4))).shape == (7, 4, 4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: supple.pose(np.eye(4)), "a pose already .*orthonormalize"),
@@ -245,7 +246,7 @@ def test_angles_up_to_two_turns_are_accepted() -> None:
             supple.pose(**{name: [0, 0, -4.001 * np.pi]})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["quat", "quaternion"])
+@each("name", ["quat", "quaternion"])
 def test_a_quaternion_without_its_order_gets_a_hint(name: str) -> None:
     with pytest.raises(UnknownNameError, match=r"wxyz=.*xyzw="):
         supple.pose([0, 0, 0], **{name: [1, 0, 0, 0]})  # type: ignore[arg-type]

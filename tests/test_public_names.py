@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import supple
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 MODULES = (
@@ -80,7 +81,7 @@ def test_names_are_imported_from_where_type_checkers_find_them() -> None:
         assert getattr(supple, name).__name__.rpartition(".")[2] == name
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new"),
     [
         ("track", "it is called simulate"),
@@ -96,9 +97,7 @@ def test_the_error_about_a_name_that_is_elsewhere_says_where(old: str, new: str)
         getattr(supple, old)
 
 
-@pytest.mark.parametrize(
-    "place", ["damping", "steps", "tasks", "redundancy", "criteria", "collision", "retargeting"]
-)
+@each("place", ["damping", "steps", "tasks", "redundancy", "criteria", "collision", "retargeting"])
 def test_the_error_about_a_name_of_a_module_states_the_module(place: str) -> None:
     elsewhere = set(importlib.import_module(f"supple.{place}").__all__) - set(supple.__all__)
     for name in sorted(elsewhere):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import supple as sp
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 VERSION = r"(\d+\.\d+\.\d+)"
@@ -23,7 +22,7 @@ def only(pattern: str, file: str) -> str:
 PROJECT = only(rf'^version = "{VERSION}"$', "pyproject.toml")
 
 
-@pytest.mark.parametrize(
+@each(
     ("file", "pattern"),
     [
         ("CITATION.cff", rf"^version: {VERSION}$"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import each
 from supple import errors
 from supple._arrays.tables import FORMATS, Table, read_table, replacing, write_table
 
@@ -26,7 +27,7 @@ def hard_table() -> Table:
     )
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@each("suffix", FORMATS)
 def test_a_table_round_trips_to_the_bit(suffix: str, tmp_path: Path) -> None:
     table = hard_table()
     file = write_table(tmp_path / f"table{suffix}", table)
@@ -67,7 +68,7 @@ def test_a_file_appears_only_when_completely_written(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == b"half"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "data", "words"),
     [
         ("x.csv", b"", "it is empty"),

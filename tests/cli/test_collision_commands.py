@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from commands import found, run
 
 DATA = Path(__file__).parents[1] / "collision/data"
@@ -92,7 +93,7 @@ def test_the_command_solve_avoids_obstacles(tmp_path: Path) -> None:
     assert batch["converged"] == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "said"),
     [
         (("check", PANDA, "missing.json"), "missing.json"),

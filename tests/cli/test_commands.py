@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import supple as sp
+from cases import each
 from commands import FAR, POSE, found, run, ur5e_pose
 from solving import solve
 from supple.cli import COMMANDS
@@ -19,7 +20,7 @@ from supple.control.arguments import ACCELERATION_TIME
 # ---- what every command has ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_every_command_has_help_and_json(name: str) -> None:
     text = run(name, "--help").output
     assert "--json" in text
@@ -32,7 +33,7 @@ def test_help_lists_every_command_and_exit_code() -> None:
     assert "130" in text
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@each("shell", ["bash", "zsh", "fish"])
 def test_the_completion_command_prints_a_shell_script(shell: str) -> None:
     assert "_SUPPLE_COMPLETE" in run("completion", shell).stdout
     assert "_SUPPLE_COMPLETE" in found("completion", shell)["script"]
@@ -122,7 +123,7 @@ def test_info_prints_infinite_limits_as_null_in_json() -> None:
 def test_branches_are_different_solutions_of_one_pose() -> None:
     says = found("branches", "ur5e", *POSE)
     assert says["count"] == 8
-    q = np.array([list(each["q"].values()) for each in says["solutions"]])
+    q = np.array([list(one["q"].values()) for one in says["solutions"]])
     np.testing.assert_allclose(sp.load("ur5e").fk(q), np.tile(ur5e_pose(), (8, 1, 1)), atol=2e-6)
     apart = np.abs(q[:, None] - q).max(axis=-1)
     assert apart[~np.eye(8, dtype=bool)].min() > 0.1
@@ -155,8 +156,8 @@ def test_the_branches_command_names_joints_that_are_free_on_some_branches() -> N
     every = solve(robot, T, solutions="all")
     some = every.free.any(axis=0) & ~every.free.all(axis=0)
     assert some.any()
-    for name, each in zip(robot.joint_names, some, strict=True):
-        assert (f"{name} moves freely" in says) == each
+    for name, one in zip(robot.joint_names, some, strict=True):
+        assert (f"{name} moves freely" in says) == one
 
 
 def test_branches_of_a_position_are_infinitely_many() -> None:
@@ -284,7 +285,7 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
 # ---- what is refused -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "said"),
     [
         (["slove", "panda"], "did you mean 'solve'"),
@@ -324,7 +325,7 @@ def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) ->
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("a,b\n1,2\n", "must have the columns x, y, z"),

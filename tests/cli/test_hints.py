@@ -10,12 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 import supple as sp
+from cases import each
 from supple.cli import COMMANDS
 from supple.cli.group import cli
 from supple.cli.hints import in_options
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_commands_that_write_a_result_file_take_the_options_o_and_out(name: str) -> None:
     """Every command that writes its result to a file takes -o and --out."""
     command = cli.get_command(None, name)  # type: ignore[arg-type]
@@ -80,7 +81,7 @@ def test_commands_translate_every_python_phrase_of_error_messages() -> None:
         assert not re.search(r"fixed=|numpy\.|supple\.", made), phrase
 
 
-@pytest.mark.parametrize(("old", "new"), [("track", "simulate"), ("follow", "plan-path")])
+@each(("old", "new"), [("track", "simulate"), ("follow", "plan-path")])
 def test_the_error_about_an_old_command_name_states_the_new_one(old: str, new: str) -> None:
     assert f"It is called {new}" in CliRunner().invoke(cli, [old, "panda"]).output
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import supple as sp
+from cases import each
 from parquet_targets import contents, joints, pose_columns, reachable, write
 from solving import solve
 from supple._arrays.tables import read_table
@@ -209,7 +210,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@each("mistake", MISTAKES)
 def test_errors_name_wrong_columns_before_anything_is_written(mistake: str, tmp_path: Path) -> None:
     columns, says = MISTAKES[mistake]
     file = write(tmp_path / "t.parquet", columns)

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import supple as sp
+from cases import each
 from parquet_targets import contents, joints, reachable, write
 from solving import solve
 from supple.cli import console
@@ -283,7 +284,7 @@ def test_runs_of_more_than_a_minute_are_announced(
     assert "about 25 hours of one core. To stop" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each(
     ("seconds", "words"),
     [(61, "61 seconds"), (5400, "1.5 hours"), (5399, "90 minutes"), (2e6, "23 days")],
 )

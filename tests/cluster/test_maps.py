@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import supple as sp
+from cases import each
 from parquet_targets import contents
 from solving import solve
 from supple.cli.group import cli
@@ -56,7 +57,7 @@ def bits(found: ReachMap) -> Any:
 # ---- orientations --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 2, 64, 1000])
+@each("count", [1, 2, 64, 1000])
 def test_orientations_are_spread_evenly(count: int) -> None:
     """Every rotation is near a sampled one: within twice the angle of a perfect covering."""
     wxyz = uniform_orientations(count)

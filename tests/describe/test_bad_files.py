@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from supple.describe import Description, builtin, mjcf, urdf
 from supple.errors import DescriptionError, InputError, SuppleError, UnknownNameError
 from work import counted
@@ -81,7 +82,7 @@ def test_a_named_pipe_is_refused_without_waiting(reader: Reader, tmp_path: Path)
         reader(tmp_path / "pipe")
 
 
-@pytest.mark.parametrize("content", [b"", b"  \n\t\n"])
+@each("content", [b"", b"  \n\t\n"])
 def test_an_empty_robot_file_is_refused(reader: Reader, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "empty.urdf"
     path.write_bytes(content)
@@ -103,9 +104,7 @@ def test_a_text_of_50_megabytes_is_refused(reader: Reader) -> None:
         reader("<robot>" + " " * 50_000_000)
 
 
-@pytest.mark.parametrize(
-    "content", [b"\x00\x01\x02", bytes(range(256)) * 9, b"PK\x03\x04", b"\xff\xfe<"]
-)
+@each("content", [b"\x00\x01\x02", bytes(range(256)) * 9, b"PK\x03\x04", b"\xff\xfe<"])
 def test_a_binary_file_is_refused_as_malformed_xml(
     reader: Reader, tmp_path: Path, content: bytes
 ) -> None:
@@ -115,13 +114,13 @@ def test_a_binary_file_is_refused_as_malformed_xml(
         reader(path)
 
 
-@pytest.mark.parametrize("given", ["", "panda", "nul\0byte", "x" * 100_000, "a\nb", Path("gone")])
+@each("given", ["", "panda", "nul\0byte", "x" * 100_000, "a\nb", Path("gone")])
 def test_a_string_that_is_neither_a_path_nor_xml_is_refused(reader: Reader, given: object) -> None:
     with refused("no such file|cannot be read as a file|is a directory"):
         reader(given)
 
 
-@pytest.mark.parametrize("given", [None, 3, b"<robot/>", ["a"]])
+@each("given", [None, 3, b"<robot/>", ["a"]])
 def test_an_object_that_is_neither_path_nor_text_is_refused(reader: Reader, given: object) -> None:
     with refused("expected a path or an XML text, given", InputError):
         reader(given)
@@ -130,7 +129,7 @@ def test_an_object_that_is_neither_path_nor_text_is_refused(reader: Reader, give
 # XML
 
 
-@pytest.mark.parametrize("end", [1, 10, 40, len(GOOD) // 2, len(GOOD) - 1])
+@each("end", [1, 10, 40, len(GOOD) // 2, len(GOOD) - 1])
 def test_a_truncated_urdf_text_is_refused(end: int) -> None:
     with refused(r"not well-formed XML at line 1, column \d+: "):
         urdf(GOOD[:end])
@@ -144,7 +143,7 @@ def test_xml_errors_state_the_line_and_column_of_the_mistake() -> None:
 LAUGHS = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 30))
 
 
-@pytest.mark.parametrize(
+@each(
     "doctype",
     [
         f'<!DOCTYPE robot [<!ENTITY l0 "ha">{LAUGHS}]>',
@@ -155,7 +154,7 @@ LAUGHS = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 30))
     ],
     ids=["bomb", "external", "parameter", "dtd", "plain"],
 )
-@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-16", "utf-16-be"])
+@each("encoding", [None, "utf-8", "utf-16", "utf-16-be"])
 def test_document_types_and_entities_in_xml_are_refused(
     reader: Reader, tmp_path: Path, doctype: str, encoding: str | None
 ) -> None:
@@ -181,7 +180,7 @@ def test_a_file_with_an_unknown_encoding_is_refused(reader: Reader, tmp_path: Pa
         reader(path)
 
 
-@pytest.mark.parametrize("root", ["robot", "mujoco"])
+@each("root", ["robot", "mujoco"])
 def test_deeply_nested_xml_is_refused(root: str) -> None:
     deep = f"<{root}>" + "<a>" * 100_000 + "</a>" * 100_000 + f"</{root}>"
     with refused("nests elements more than"):
@@ -193,7 +192,7 @@ def test_a_file_with_too_many_elements_is_refused() -> None:
         urdf("<robot>" + "<a/>" * 3_000_000 + "</robot>")
 
 
-@pytest.mark.parametrize(
+@each(
     ("reader", "text", "message"),
     [
         (urdf, "<mujoco/>", "root element <mujoco>, expected <robot>; .* MJCF .* supple.mjcf"),
@@ -213,7 +212,7 @@ def test_a_file_of_another_format_is_refused_with_a_hint(
 # Robots
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("<robot/>", "has 0 joints and none of them moves"),
@@ -316,7 +315,7 @@ def test_an_attribute_with_too_many_characters_is_refused() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+@each("kind", ["revolute", "prismatic"])
 def test_a_mimic_joint_that_would_be_welded_at_infinity_is_refused(kind: str) -> None:
     far = [f'<mimic joint="{name}" multiplier="1e300" offset="1e300"/>' for name in "jk"]
     text = chain(
@@ -330,7 +329,7 @@ def test_a_mimic_joint_that_would_be_welded_at_infinity_is_refused(kind: str) ->
         urdf(text, fixed=["j"])
 
 
-@pytest.mark.parametrize("given", ["Panda", "pandas", "", None, 7, ["panda"]])
+@each("given", ["Panda", "pandas", "", None, 7, ["panda"]])
 def test_an_unknown_robot_name_is_refused_with_suggestions(given: object) -> None:
     with refused("unknown robot .*Available: 'planar2', 'planar3'", UnknownNameError):
         builtin(given)  # type: ignore[arg-type]

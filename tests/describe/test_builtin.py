@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import supple
+from cases import each
 from slow_fk import coordinates, fk
 from supple.describe import builtin, builtin_names, urdf
 
@@ -21,7 +21,7 @@ def zero(name: str) -> dict[str, np.ndarray]:
     return fk(robot, np.zeros(len(coordinates(robot))))
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "coordinates_", "tips"),
     [
         ("planar2", 2, ("link2",)),
@@ -57,7 +57,7 @@ def test_the_list_of_built_in_robots_is_complete() -> None:
 
 
 # `rounding` is the accuracy of the public files, which round π/2 to 9, 10 or 12 digits.
-@pytest.mark.parametrize(
+@each(
     ("name", "package", "path", "frames", "rounding"),
     [
         (
@@ -105,7 +105,7 @@ def test_built_in_robots_have_the_kinematics_of_the_makers_files(
             assert abs(T[mine] - np.linalg.inv(base) @ U[their]).max() < rounding, mine
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "package", "path"),
     [
         ("panda", "frax", "assets/franka_panda/panda.urdf"),

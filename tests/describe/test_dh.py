@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from cases import each
 from slow_fk import fk
 from supple.describe import dh
 from supple.errors import DescriptionError, UnknownNameError
@@ -38,8 +39,8 @@ def modified(a: float, alpha: float, d: float, theta: float) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("kinds", ["RRRRRR", "RRPRRR", "PRPRPR"])
-@pytest.mark.parametrize("formula", [standard, modified])
+@each("kinds", ["RRRRRR", "RRPRRR", "PRPRPR"])
+@each("formula", [standard, modified])
 def test_dh_tables_follow_the_formula_of_their_convention(formula: object, kinds: str) -> None:
     rng = np.random.default_rng(3)
     table = rng.uniform(-2, 2, (6, 4))
@@ -52,7 +53,7 @@ def test_dh_tables_follow_the_formula_of_their_convention(formula: object, kinds
         assert abs(T[f"link{i + 1}"] - expected).max() < 1e-14
 
 
-@pytest.mark.parametrize("convention", ["standard", "modified"])
+@each("convention", ["standard", "modified"])
 def test_base_and_tool_of_a_dh_table_multiply_its_pose_on_both_sides(convention: str) -> None:
     rng = np.random.default_rng(4)
     table, q = rng.uniform(-2, 2, (3, 4)), rng.uniform(-2, 2, 3)
@@ -63,7 +64,7 @@ def test_base_and_tool_of_a_dh_table_multiply_its_pose_on_both_sides(convention:
     assert np.allclose(fk(robot, q)["tool"], base @ fk(plain, q)["link3"] @ tool, atol=1e-13)
 
 
-@pytest.mark.parametrize("turns", [-4, -3, -2, -1, 0, 1, 2, 3, 4])
+@each("turns", [-4, -3, -2, -1, 0, 1, 2, 3, 4])
 def test_right_angles_in_a_dh_table_are_exact(turns: int) -> None:
     angle = turns * math.pi / 2
     joint = dh([(0.5, angle, 0.25, angle)]).joints[0]
@@ -104,7 +105,7 @@ def test_a_dh_robot_has_the_given_names_limits_and_kinds_of_joints() -> None:
 nan_pose = np.full((4, 4), math.nan)
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "options", "message"),
     [
         ([], {}, r"table: expected one row .* given shape \(0,\)"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from supple import errors
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "also"),
     [
         (errors.DescriptionError, ValueError),
@@ -50,7 +49,7 @@ def test_errors_about_unknown_names_do_not_compare_very_long_names() -> None:
     assert "did you mean 'arm'?" in str(errors.unknown_name_error("joint", "Arms", names))
 
 
-@pytest.mark.parametrize("given", [None, 3, ["a"], b"a"])
+@each("given", [None, 3, ["a"], b"a"])
 def test_errors_about_unknown_names_accept_any_object_as_a_name(given: object) -> None:
     assert repr(given) in str(errors.unknown_name_error("joint", given, ["a"]))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from supple.describe import mjcf
 from supple.errors import DescriptionError
 
@@ -40,7 +41,7 @@ def test_a_scene_includes_its_robot(tmp_path: Path) -> None:
     assert mjcf(written(tmp_path, main=scene, robot=model(body("arm")))).links == ("world", "arm")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "found"),
     [
         ("leaf.xml", "top"),
@@ -78,7 +79,7 @@ def test_an_mjcf_text_includes_files_from_the_working_directory(
 DEEP = f"{'<body>' * 250}{{}}{'</body>' * 250}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("inner", "message"),
     [
         ("", "inner.xml' is empty; expected XML"),
@@ -100,7 +101,7 @@ DEEP = f"{'<body>' * 250}{{}}{'</body>' * 250}"
     ],
     ids=["empty", "open", "doctype", "deep", "many", "large", "missing", "self", "cycle", "folder"],
 )
-@pytest.mark.parametrize(
+@each(
     "outer",
     [
         include("inner.xml"),

@@ -8,6 +8,7 @@ import pytest
 
 import mechanisms
 import supple as sp
+from cases import each
 from supple.describe import Coupling, Description, Joint, Loop, Mimic
 from supple.errors import DescriptionError, UnknownNameError
 
@@ -44,7 +45,7 @@ def _points(robot: sp.Robot, error: np.ndarray) -> np.ndarray:
     for loop in robot.loops:
         found.append(error[at : at + 3])
         at += 3 if loop.kind == "point" else 6
-    return np.array([*found, *([each, 0.0, 0.0] for each in error[at:])])
+    return np.array([*found, *([item, 0.0, 0.0] for item in error[at:])])
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -69,7 +70,7 @@ def test_loops_survive_conversion_to_mujoco_and_back(text: str) -> None:
         np.testing.assert_allclose(other.loop_error(far), robot.loop_error(far), atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         '<connect body1="one" body2="two" anchor="0.5 0.1 0.2"/>',
@@ -212,9 +213,9 @@ def test_a_joint_coupled_to_a_frozen_one_is_frozen_where_the_polynomial_says() -
     for j, name in enumerate(frozen.joint_names):
         full[:, place[name]] = q[:, j]
     full[:, place[leader]] = 0.3
-    for each in robot.couplings:
-        full[:, place[each.follower]] = each(full[0, place[each.leader]])
-        full[:, place[each.follower]] = [each(x) for x in full[:, place[each.leader]]]
+    for item in robot.couplings:
+        full[:, place[item.follower]] = item(full[0, place[item.leader]])
+        full[:, place[item.follower]] = [item(x) for x in full[:, place[item.leader]]]
     np.testing.assert_allclose(robot.fk(full), frozen.fk(q), atol=1e-12)
     with pytest.raises(DescriptionError, match="cannot be fixed alone"):
         robot.freeze(robot.couplings[0].follower)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from supple.describe import Description, Joint, Mimic
 from supple.errors import DescriptionError
 
@@ -39,7 +40,7 @@ def drawn_followers(rng: np.random.Generator) -> tuple[Description, dict[str, Jo
     return Description("chain", tuple(made)), {j.name: j for j in made}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_limits_of_followers_hold_wherever_the_leader_may_be_and_one_is_tight(seed: int) -> None:
     """An oracle by substitution: the chains of mimics are followed one by one."""
     described, given = drawn_followers(np.random.default_rng(seed))
@@ -79,7 +80,7 @@ def test_limits_of_followers_hold_wherever_the_leader_may_be_and_one_is_tight(se
             assert max(u / limit for u, limit in zip(used, limits, strict=True)) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("read", ["urdf", "mjcf"])
+@each("read", ["urdf", "mjcf"])
 def test_a_follower_in_a_file_narrows_its_leader(read: str) -> None:
     urdf = """<robot name="r"><link name="a"/><link name="b"/><link name="c"/>
       <joint name="lead" type="continuous"><parent link="a"/><child link="b"/>

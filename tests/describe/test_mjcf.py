@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import each
 from slow_fk import coordinates, fk
 from supple.describe import Description, mjcf
 from supple.errors import DescriptionError, UnknownNameError
@@ -140,7 +141,7 @@ FREE = f"""
 </mujoco>"""
 
 
-@pytest.mark.parametrize(
+@each(
     ("free", "name"),
     [("<freejoint/>", "trunk/free"), ('<freejoint name="root"/>', "root")],
 )
@@ -164,7 +165,7 @@ def test_a_welded_mjcf_joint_is_at_its_reference_position() -> None:
     assert np.allclose(fk(robot, np.array((0.1, 0.2, 0.3)))["right"], T["right"], atol=1e-14)
 
 
-@pytest.mark.parametrize(
+@each(
     ("equality", "joints"),
     [
         ('<joint joint1="left" joint2="pan" polycoef="0 1 2 0 0"/>', ("left", "pan")),
@@ -230,8 +231,8 @@ def test_texts_that_are_not_valid_mjcf_are_refused() -> None:
         mjcf("<mujoco/>")
 
 
-@pytest.mark.parametrize("far", ["1e13", "1e308", "inf", "nan"])
-@pytest.mark.parametrize(
+@each("far", ["1e13", "1e308", "inf", "nan"])
+@each(
     "inside",
     ['pos="{0} {0} 0"><joint pos="{0} {0} {0}" axis="1 1 1" ref="1"/>',
      '><joint type="slide" axis="1 1 0" ref="{0}"/>',
@@ -254,7 +255,7 @@ def test_mjcf_is_read_without_mujoco_installed(monkeypatch: pytest.MonkeyPatch) 
     assert mjcf(HARD).name == "hard"
 
 
-@pytest.mark.parametrize(
+@each(
     "broken",
     [
         '<asset><mesh name="m" file="gone.stl"/></asset>',
@@ -267,7 +268,7 @@ def test_missing_meshes_textures_and_sensors_of_mjcf_are_ignored(broken: str) ->
     assert mjcf(HARD.replace("<worldbody>", f"{broken}<worldbody>")).name == "hard"
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "message"),
     [
         ('name="pan"', 'name="pan" rnage="0 1"', r"<joint> 'pan': unknown attribute 'rnage'"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from sizes import nightly
 
 resource = pytest.importorskip("resource")
@@ -197,7 +198,7 @@ def test_large_mjcf_parts_without_kinematics_cost_little_time_and_memory(
     assert megabytes < MEGABYTES
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_mjcf_files_that_expand_beyond_bounds_are_refused_cheaply(
     found: dict[str, tuple[str, int, int]], name: str
 ) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from test_mjcf import MASS, assert_as_mujoco
 
+from cases import each
 from supple.describe import mjcf
 
 mujoco = pytest.importorskip("mujoco")
@@ -135,7 +136,7 @@ COUPLED = f"""
 COUPLING = '<equality><joint joint1="a" joint2="b" polycoef=".1 2 0 0 0"/></equality>'
 
 
-@pytest.mark.parametrize(
+@each(
     ("inside", "followers"),
     [
         (COUPLED, {"a": "b"}),

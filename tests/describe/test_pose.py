@@ -7,26 +7,25 @@ import math
 import numpy as np
 import pytest
 
+from cases import each
 from supple.describe._pose import cos_sin
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, UnknownNameError
 
 
-@pytest.mark.parametrize("k", range(-8, 9))
+@each("k", range(-8, 9))
 def test_cosine_and_sine_are_exact_at_right_angles_of_any_rounding(k: int) -> None:
     exact = ((1, 0), (0, 1), (-1, 0), (0, -1))[k % 4]
     for angle in (k * (math.pi / 2), math.radians(90 * k), float(np.deg2rad(90 * k))):
         assert cos_sin(angle) == exact
 
 
-@pytest.mark.parametrize(
-    "angle", [0.3, 1.5707963, math.pi / 2 + 1e-14, 5.5 * math.pi, 1e6, 2e15, 1e300]
-)
+@each("angle", [0.3, 1.5707963, math.pi / 2 + 1e-14, 5.5 * math.pi, 1e6, 2e15, 1e300])
 def test_cosine_and_sine_of_other_angles_are_those_of_python(angle: float) -> None:
     assert cos_sin(angle) == (math.cos(angle), math.sin(angle))
 
 
-@pytest.mark.parametrize("k", [9, 12, 636_620, 10**15, 3 * 10**15 + 1])
+@each("k", [9, 12, 636_620, 10**15, 3 * 10**15 + 1])
 def test_large_multiples_of_90_degrees_are_not_rounded(k: int) -> None:
     angle = k * (math.pi / 2)
     assert cos_sin(angle) == (math.cos(angle), math.sin(angle))

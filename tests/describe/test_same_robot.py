@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cases import each
 from samples import as_mjcf, as_urdf, random_dh, random_tree
 from slow_fk import coordinates, fk
 from supple.describe import Description, builtin, builtin_names, mjcf, urdf
@@ -24,8 +25,8 @@ def same(one: Description, two: Description, tolerance: float = 1e-12) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("convention", ["standard", "modified"])
+@each("seed", range(6))
+@each("convention", ["standard", "modified"])
 def test_a_dh_table_equals_its_urdf_and_its_mjcf(seed: int, convention: str) -> None:
     robot = random_dh(seed, convention)
     assert same(robot, urdf(as_urdf(robot)))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import each
 from supple.describe import Description, urdf
 from supple.errors import DescriptionError
 
@@ -67,8 +68,8 @@ def same(one: Description, other: Description) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(
+@each("seed", SEEDS)
+@each(
     ("change", "warning"),
     [
         (with_commas, "xyz has commas"),
@@ -102,7 +103,7 @@ def with_joint(inside: str, kind: str = "revolute") -> str:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "defect", "remedy"),
     [
         (

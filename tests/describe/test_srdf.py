@@ -12,6 +12,7 @@ import pinocchio as pin
 import pytest
 
 import supple as sp
+from cases import each
 from supple.errors import DescriptionError, InputError, UnknownNameError
 
 ROBOTS = "share/example-robot-data/robots"
@@ -43,7 +44,7 @@ def tree(groups: str) -> sp.Robot:
     return sp.urdf(TREE, srdf=f"<robot>{groups}</robot>")
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "joints", "tips"),
     [
         ('<chain base_link="a" tip_link="e"/>', ("ab", "bc", "de"), ("e",)),
@@ -69,9 +70,7 @@ def test_a_group_has_the_joints_and_end_effectors_of_its_parts(
     assert (reduced.joint_names, reduced.tips) == (joints, tips)
 
 
-@pytest.mark.parametrize(
-    ("base", "tip"), [("a", "e"), ("b", "h"), ("e", "h"), ("c", "g"), ("h", "d")]
-)
+@each(("base", "tip"), [("a", "e"), ("b", "h"), ("e", "h"), ("c", "g"), ("h", "d")])
 def test_the_joints_of_a_chain_are_those_that_move_its_ends_against_each_other(
     base: str, tip: str
 ) -> None:
@@ -113,9 +112,7 @@ def test_the_parent_link_of_an_end_effector_is_a_tip_of_an_arm_and_the_mount_of_
     assert (leg.tips, leg.mount) == (("f",), None)
 
 
-@pytest.mark.parametrize(
-    ("kind", "nv", "nq"), [("planar", 3, 3), ("floating", 6, 7), ("fixed", 0, 0)]
-)
+@each(("kind", "nv", "nq"), [("planar", 3, 3), ("floating", 6, 7), ("fixed", 0, 0)])
 def test_a_virtual_joint_moves_the_base_only_in_groups_that_contain_it(
     kind: str, nv: int, nq: int
 ) -> None:
@@ -154,7 +151,7 @@ def test_states_give_configurations() -> None:
     assert again.group_state("g", "up").tolist() == [-0.5, 0, 0, 0, 1.5]
 
 
-@pytest.mark.parametrize(
+@each(
     ("urdf", "srdf"),
     [
         ("a1_description/urdf/a1.urdf", "a1_description/srdf/a1.srdf"),
@@ -198,13 +195,13 @@ def test_every_group_of_the_public_files_is_usable(robot_files) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*are ignored", UserWarning)
             robot = sp.urdf(urdf, srdf=home / "srdf" / f"{srdf}.srdf")
-        for each in ElementTree.parse(home / "srdf" / f"{srdf}.srdf").findall("group"):
-            group = robot.groups.get(each.get("name"))
+        for item in ElementTree.parse(home / "srdf" / f"{srdf}.srdf").findall("group"):
+            group = robot.groups.get(item.get("name"))
             if group is None or not group.joints:
                 continue
             reduced = robot.with_group(group.name)
             assert reduced.joint_names == group.joints
-            tips = [chain.get("tip_link") for chain in each.findall("chain")]
+            tips = [chain.get("tip_link") for chain in item.findall("chain")]
             assert not tips or set(tips) == set(reduced.tips)
             seen += 1
     assert seen > 10
@@ -219,7 +216,7 @@ def test_a_world_leaves_out_the_pairs_of_the_srdf_file() -> None:
             assert found[frozenset(pair)] in ("excluded", "adjacent")
 
 
-@pytest.mark.parametrize(
+@each(
     ("srdf", "error", "match"),
     [
         (

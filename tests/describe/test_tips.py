@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import supple
+from cases import each
 from supple.describe import Description, dh, mjcf, urdf
 from supple.errors import DescriptionError, InputError, SuppleError, UnknownNameError
 
@@ -63,7 +64,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize(("package", "path"), FILES, ids=lambda part: Path(part).stem)
+@each(("package", "path"), FILES, ids=lambda part: Path(part).stem)
 def test_the_default_end_effectors_of_real_files_are_the_expected_ones(
     robot_files: RobotFiles, package: str, path: str
 ) -> None:
@@ -136,7 +137,7 @@ def test_end_effectors_of_dh_tables_can_be_chosen() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("tips", "error", "message"),
     [
         ("link3", UnknownNameError, "unknown end effector 'link3'; did you mean .*: 'link0', 'li"),
@@ -156,7 +157,7 @@ def test_an_end_effector_named_twice_counts_once() -> None:
     assert dh([[1.0, 0, 0, 0]], tips=["link1", "link1"]).tips == ("link1",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "hint"),
     [
         ("arm.urdf", "URDF file with supple.urdf"),

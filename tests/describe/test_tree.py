@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
+from cases import each
 from samples import random_tree
 from slow_fk import coordinates, fk
 from supple.describe import Description, Frame, Joint, Mimic
@@ -34,7 +35,7 @@ def test_joints_are_ordered_depth_first_with_children_as_given() -> None:
     assert robot.links == ("root", "b", "c", "e", "d", "a")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_the_order_of_joints_does_not_change_the_poses_of_links(seed: int) -> None:
     robot = random_tree(seed)
     rng = np.random.default_rng(seed)
@@ -61,7 +62,7 @@ def test_arrays_of_a_description_are_read_only_copies() -> None:
         robot.name = "other"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("error", [0.0, 1e-15, 1e-9, 4e-7])
+@each("error", [0.0, 1e-15, 1e-9, 4e-7])
 def test_rotations_and_axes_of_a_description_are_made_orthonormal(error: float) -> None:
     rng = np.random.default_rng(1)
     c, s = math.cos(0.3), math.sin(0.3)
@@ -94,7 +95,7 @@ def test_a_mimic_of_a_mimic_is_composed_into_one() -> None:
     assert (follower.mimic.multiplier, follower.mimic.offset) == (-6.0, 0.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("second", "third", "message"),
     [
         (
@@ -142,7 +143,7 @@ far = np.eye(4) - 1e13 * np.eye(4)[1][:, None] * np.eye(4)[3]
 projective = np.eye(4) + np.outer((0, 0, 0, 1), (1, 0, 0, 0))
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"origin": nan_pose}, "'j': origin: contains values that are not finite"),
@@ -194,7 +195,7 @@ def test_an_invalid_joint_is_refused_by_name(options: dict[str, object], message
 still = Joint("still", "fixed", "b", "c")
 
 
-@pytest.mark.parametrize(
+@each(
     ("joints", "message"),
     [
         ((), "has 0 joints and none of them moves"),
@@ -226,7 +227,7 @@ def test_joints_that_make_no_tree_are_refused(joints: tuple[Joint, ...], message
         Description("r", joints)
 
 
-@pytest.mark.parametrize(
+@each(
     ("frames", "tips", "message"),
     [
         ((Frame("b", "a"),), (), "frame 'b' has the name of a link"),
@@ -251,13 +252,13 @@ def test_invalid_frames_and_tips_are_refused(
         Description("r", (turn("j", "a", "b"),), frames, tips)
 
 
-@pytest.mark.parametrize("joints", [None, 3, "joints", ("a",), (None,)])
+@each("joints", [None, 3, "joints", ("a",), (None,)])
 def test_a_description_refuses_joints_of_a_wrong_type(joints: object) -> None:
     with pytest.raises(DescriptionError, match="joints: expected a sequence of Joint, given"):
         Description("r", joints)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("joint", [None, 3, ["a"]])
+@each("joint", [None, 3, ["a"]])
 def test_a_mimic_whose_leader_is_not_a_name_is_refused(joint: object) -> None:
     with pytest.raises(DescriptionError, match="mimic: expected a joint's name, given"):
         Mimic(joint)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from samples import as_urdf, random_tree
 from slow_fk import coordinates, fk
 from supple.describe import urdf
@@ -55,13 +56,13 @@ def test_a_quaternion_of_an_origin_is_the_rotation_of_its_angles() -> None:
     assert abs(shapes[0] - shapes[1]).max() < 1e-14
 
 
-@pytest.mark.parametrize("given", ['quat_xyzw="0 0 0 0"', 'quat_xyzw="0 0 0 1" rpy="0 0 0"'])
+@each("given", ['quat_xyzw="0 0 0 0"', 'quat_xyzw="0 0 0 1" rpy="0 0 0"'])
 def test_a_quaternion_that_is_zero_or_given_besides_angles_is_refused(given: str) -> None:
     with pytest.raises(DescriptionError, match="either rpy or a quaternion"):
         urdf(two_joints(f"<origin {given}/>"))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_pinocchio_puts_the_links_in_the_same_places(seed: int) -> None:
     pin = pytest.importorskip("pinocchio")
     # Pinocchio rejects infinite limits, and uses a pair (cos, sin) for a continuous joint.
@@ -105,7 +106,7 @@ def test_missing_urdf_elements_have_their_default_values() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("limit", "expected"),
     [
         ('lower="-1" upper="2" velocity="3"', (-1, 2, 3)),
@@ -122,8 +123,8 @@ def test_urdf_limits_are_read_as_documented(limit: str, expected: tuple[float, .
     assert (joint.lower, joint.upper, joint.max_speed) == expected
 
 
-@pytest.mark.parametrize("version", ["", 'version="1.2"'])
-@pytest.mark.parametrize(
+@each("version", ["", 'version="1.2"'])
+@each(
     ("limit", "acceleration", "jerk"),
     [
         ("", math.inf, math.inf),
@@ -152,7 +153,7 @@ def test_urdf_acceleration_and_jerk_limits_are_read(
     assert (welded.max_acceleration, welded.max_jerk) == (math.inf, math.inf)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "limit", "more", "fixed", "warns"),
     [
         ("revolute", "", "", (), True),
@@ -213,7 +214,7 @@ def test_a_urdf_mimic_joint_follows_its_leader() -> None:
     assert (mimic.joint, mimic.multiplier, mimic.offset) == ("one", -2, 0.5)
 
 
-@pytest.mark.parametrize("kind", ["revolute", "prismatic", "floating", "planar"])
+@each("kind", ["revolute", "prismatic", "floating", "planar"])
 def test_a_welded_urdf_joint_is_at_its_zero_position(kind: str) -> None:
     inside = '<origin xyz="1 2 3"/><limit lower="1" upper="2"/>'
     robot = urdf(two_joints(inside, kind=kind), fixed=["one"])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from supple.errors import DescriptionError, InputError, MissingExtraError
 
 ARM = """<robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro">
@@ -88,7 +89,7 @@ def test_packages_of_xacro_files_are_found(
     assert Path(shape.file) == home / "meshes" / "m.obj"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "match"),
     [
         ('<link name="${1 / 0}"/>', "xacro: .*zero"),

@@ -9,6 +9,7 @@ import pytest
 
 import generated
 import supple
+from cases import each
 from floating import floating_arm, rescaled
 from gpu_kernels import tree
 from sizes import nightly
@@ -57,7 +58,7 @@ def hold(robot: supple.Robot, seed: int) -> None:
     close(x_bar.reshape(4, -1), rates(of_twist, x.reshape(4, -1)))
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_gradients_of_kinematics_and_steps_agree_with_central_differences(name: str) -> None:
     """Also with respect to quaternions of any length."""
     for seed in range(nightly(40, 2)):

@@ -12,6 +12,7 @@ from tests.conftest import RobotFiles
 
 import supple as sp
 from all_solutions import TURN, check_solutions, contains, difference
+from cases import each
 from solving import solve
 from supple.describe.joint import Joint
 from supple.ik.branches.arms import GRID
@@ -317,9 +318,7 @@ def test_robots_without_a_closed_form_are_searched_numerically() -> None:
     assert (found.count > 0).all()
 
 
-@pytest.mark.parametrize(
-    "link", [(0.3, 0.0, 0.0, 0.0), (0.0, np.pi / 2, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
-)
+@each("link", [(0.3, 0.0, 0.0, 0.0), (0.0, np.pi / 2, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)])
 def test_arms_that_cannot_move_in_all_directions_have_no_complete_solutions(
     link: tuple[float, ...],
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import mechanisms
 import supple as sp
+from cases import each
 from sizes import nightly
 from supple.collision import Sphere
 from supple.errors import InputError
@@ -83,8 +84,8 @@ def test_single_targets_seeds_and_several_solutions_are_closed_too(name: str) ->
     single = solver(given(one))
     near = solver(given(one), q0=robot.integrate(q[0], 1e-3 * np.ones(robot.nv)))
     more = solver.several(given(one), 3)
-    for each in (single.q, near.q, *more.q):
-        assert abs(robot.loop_error(each)).max() <= CLOSED
+    for item in (single.q, near.q, *more.q):
+        assert abs(robot.loop_error(item)).max() <= CLOSED
     assert single.success
     assert near.success
     assert near.moved <= 0.1
@@ -145,7 +146,7 @@ def test_solutions_of_robots_with_loops_avoid_obstacles() -> None:
         assert found[int(k)].clearance >= 0
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         lambda robot: sp.Solver(robot, device="cuda"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from generated import case, seeds
 from solving import solve
 from supple.ik.preference import discomfort
@@ -51,7 +52,7 @@ def test_a_panda_faces_its_target(alone: bool) -> None:
     assert near.mean() < 0.1
 
 
-@pytest.mark.parametrize("name", ["panda", "iiwa14", "ur5e", "puma560", "youbot"])
+@each("name", ["panda", "iiwa14", "ur5e", "puma560", "youbot"])
 def test_the_default_preference_is_more_comfortable_than_the_first_solution(name: str) -> None:
     robot = supple.load(name)
     T = robot.fk(robot.random(COUNT, seed=2))
@@ -106,7 +107,7 @@ def test_several_solutions_are_ordered_by_comfort_on_request() -> None:
     assert discomfort(robot, robot.neutral()[None] * 0 + (robot.lower + robot.upper) / 2) == 0
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_joints_without_limits_do_not_count_in_discomfort(seed: int) -> None:
     one = case(seed, 16)
     free = ~np.isfinite(one.robot.lower) & ~np.isfinite(one.robot.upper)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from rules import key
 from sizes import nightly
 from solving import solve
@@ -74,7 +75,7 @@ def test_a_search_takes_as_many_iterations_as_the_same_steps_in_numpy(
     assert compared >= least
 
 
-@pytest.mark.parametrize("rule", rules(PANDA), ids=key)
+@each("rule", rules(PANDA), ids=key)
 def test_every_damping_rule_solves_targets_on_every_instruction_set(
     rule: KernelRule, isa: str
 ) -> None:
@@ -97,7 +98,7 @@ def test_the_memory_of_a_damping_rule_belongs_to_one_target(rule: KernelRule) ->
         assert (solve(PANDA, T[i], damping=rule).q == solve(PANDA, T[i], damping=rule).q).all()
 
 
-@pytest.mark.parametrize("rule", rules(PANDA), ids=key)
+@each("rule", rules(PANDA), ids=key)
 def test_singular_and_unreachable_targets_give_no_nan(rule: KernelRule) -> None:
     T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # singular: rank 5
     T[1:, 2, 3] += 0.05, 4.0
@@ -135,7 +136,7 @@ def test_no_joint_moves_farther_than_max_step_in_an_iteration(max_step: float) -
             assert np.abs(found.q - q0).max() <= found.iterations * max_step * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("max_step", [0.02, 0.2])
+@each("max_step", [0.02, 0.2])
 def test_a_small_max_step_does_not_lose_solutions(max_step: float) -> None:
     T = PANDA.fk(PANDA.random(100, seed=26))
     found = solve(PANDA, T, max_step=max_step)
@@ -143,7 +144,7 @@ def test_a_small_max_step_does_not_lose_solutions(max_step: float) -> None:
     hold(PANDA, T, found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "says"),
     [
         ({"damping": 0.1}, r"rule of supple.damping; given: 0\.1"),
@@ -159,7 +160,7 @@ def test_a_small_max_step_does_not_lose_solutions(max_step: float) -> None:
         ({"max_step": np.ones(2)}, "max_step"),
     ],
 )
-@pytest.mark.parametrize("batch", [False, True])
+@each("batch", [False, True])
 def test_bad_damping_rules_and_max_steps_are_refused(
     options: dict[str, Any], says: str, batch: bool
 ) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from solving import solve
 from supple import DLS, PoseTask, PositionTask, SolveStatus, criteria, damping
 from supple.errors import InputError
@@ -96,7 +97,7 @@ def test_a_panda_reaches_poses_nearby(step: Step) -> None:
     np.testing.assert_allclose(one.q, found.q[1], atol=1e-12)  # regardless of the batch
 
 
-@pytest.mark.parametrize("name", ["pseudoinverse", "DLS", "SDLS", "clamped DLS"])
+@each("name", ["pseudoinverse", "DLS", "SDLS", "clamped DLS"])
 def test_iterates_of_a_step_are_those_of_a_loop_in_numpy(name: str) -> None:
     """Away from limits, q after 1 and 5 iterations equals that of the loop in NumPy."""
     T = PANDA.fk(Q + 0.3)
@@ -216,7 +217,7 @@ def test_restarts_solve_more_targets_than_one_start() -> None:
     np.testing.assert_allclose(again.q, found.q[3], atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "words"),
     [
         ({"step": 3}, "step must be a step or a callable; given: 3"),

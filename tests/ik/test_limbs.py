@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from humanoids import humanoid
 from supple.ik.limbs import limbs_of
 
@@ -31,7 +32,7 @@ def targets_of(robot: sp.Robot, q: np.ndarray, tasks: list = TASKS) -> list[np.n
     return [T if task in FEET else T[..., :3, 3] for task, T in zip(tasks, poses, strict=True)]
 
 
-@pytest.mark.parametrize(("base", "joints"), [("floating", 6), ("planar", 3)])
+@each(("base", "joints"), [("floating", 6), ("planar", 3)])
 def test_the_base_of_limbs_is_what_moves_all_of_them(base: str, joints: int) -> None:
     robot = on(base)
     found = limbs_of(robot, TASKS)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from mobile import AXES, PLACES, joint, mobile
 from solving import solve
 from supple import PositionTask, SolveStatus
@@ -54,7 +55,7 @@ def test_a_single_target_200_km_away_is_solved() -> None:
     assert solve(robot, robot.fk(q)).success
 
 
-@pytest.mark.parametrize("limit", [None, 1e3])
+@each("limit", [None, 1e3])
 def test_a_single_prismatic_joint_is_solved_with_and_without_limits(limit: float | None) -> None:
     rest = "" if limit is None else f'<limit lower="{-limit}" upper="{limit}"/>'
     robot = supple.urdf(

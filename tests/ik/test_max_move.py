@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from solving import solve
 from supple.ik.driver import Driver
 
@@ -160,7 +161,7 @@ def test_targets_whose_gpu_solutions_are_too_far_from_q0_are_searched_again(monk
     assert (there.moved <= 0.5 + ROUNDING).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "words"),
     [
         ({"max_move": 0.1}, "max_move needs q0"),

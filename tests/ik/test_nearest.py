@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from solving import solve
 from supple import AxisTask, PositionTask, damping
 from targets import fields_of
@@ -14,8 +15,8 @@ Array = np.ndarray
 HAND = PositionTask(rows=("x", "y"))
 
 
-@pytest.mark.parametrize("length", [2.0**-20, 0.5, 4.0, 2.0**25])
-@pytest.mark.parametrize("pinned", [False, True])
+@each("length", [2.0**-20, 0.5, 4.0, 2.0**25])
+@each("pinned", [False, True])
 def test_the_length_of_an_axis_target_does_not_matter(pinned: bool, length: float) -> None:
     """Axis targets scaled by a power of two give the same bits, with and without a position."""
     robot = supple.load("panda")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from supple.paths.graph import Cost, Part, PathGraph, fewest_changes
 from supple.paths.layers import Layers
 
@@ -92,9 +93,9 @@ def cost_of(graph: PathGraph, parts: list[Part]) -> float:
     return total
 
 
-@pytest.mark.parametrize("branches", [True, False])
-@pytest.mark.parametrize("cost", [Cost(), Cost(lambda q: q[:, 0] ** 2)], ids=["motion", "own"])
-@pytest.mark.parametrize("seed", range(12))
+@each("branches", [True, False])
+@each("cost", [Cost(), Cost(lambda q: q[:, 0] ** 2)], ids=["motion", "own"])
+@each("seed", range(12))
 def test_no_route_has_fewer_changes_or_a_smaller_cost(
     seed: int, cost: Cost, branches: bool
 ) -> None:
@@ -146,8 +147,8 @@ class Fixed(Layers):
         return False
 
 
-@pytest.mark.parametrize("branches", [True, False])
-@pytest.mark.parametrize("seed", range(10))
+@each("branches", [True, False])
+@each("seed", range(10))
 def test_a_route_cut_at_one_place_is_not_tried_again_there(seed: int, branches: bool) -> None:
     """A cut removes the step there from all columns that contain (nearly) the same step."""
     rng = np.random.default_rng(seed)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 import supple as sp
+from cases import each
 from supple import _core
 from supple.ik.problem import compile_problem
 from supple.kinematics.rotation import exp
@@ -42,7 +42,7 @@ def line(move: Array, turn: float, count: int) -> Array:
     return np.asarray(sp.poses.interpolate(first, last, np.linspace(0, 1, count)))
 
 
-@pytest.mark.parametrize("turn", [0.0, 1e-12, 1e-5, 1.0, 3.0])
+@each("turn", [0.0, 1e-12, 1e-5, 1.0, 3.0])
 def test_targets_between_samples_of_a_path_are_interpolated_poses(turn: float) -> None:
     rng = np.random.default_rng(0)
     poses = line(rng.uniform(-1, 1, 3), turn, 2)
@@ -100,8 +100,8 @@ def test_configurations_are_thinned_to_a_minimum_distance() -> None:
         return float(np.abs(change).max())
 
     kept: list[int] = []
-    for i, each in enumerate(q):
-        if all(distance(each, other) >= 0.5 for other in [*known, *q[kept]]):
+    for i, one in enumerate(q):
+        if all(distance(one, other) >= 0.5 for other in [*known, *q[kept]]):
             kept.append(i)
     assert 5 < len(kept) < 50
     assert _core.apart(q, known, turns, 0.5).tolist() == kept

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from oracles import Pinocchio
 from sizes import nightly
 from solving import solve
@@ -191,7 +192,7 @@ def test_a_weight_trades_position_for_orientation() -> None:
 # ---- seeds and preferences -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14"])
+@each("name", ["panda", "ur5e", "iiwa14"])
 def test_solutions_from_the_previous_q_do_not_jump_along_a_path(name: str) -> None:
     robot = supple.load(name)
     begin, end = 0.6 * robot.random(2, seed=15)
@@ -258,7 +259,7 @@ def test_a_preference_improves_its_measure_over_the_first_solution() -> None:
     assert (np.diff(measures["limits"](ranked.q)) >= 0).all()
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 5), (0,), (1, 0, 2)], ids=str)
+@each("shape", [(), (3,), (2, 5), (0,), (1, 0, 2)], ids=str)
 def test_results_of_solve_have_the_batch_shape_of_the_targets(shape: tuple[int, ...]) -> None:
     robot = supple.load("ur5e")
     found = solve(robot, robot.fk(robot.random(shape, seed=0)))
@@ -279,7 +280,7 @@ def test_reachable_targets_are_met_with_any_weights(ratio: float) -> None:
     hold(robot, T, found)
 
 
-@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+@each("unit", [1e-3, 1.0, 1e3])
 def test_the_unit_of_length_does_not_change_which_targets_are_met(unit: float) -> None:
     quarter = np.pi / 2
     table = [(0, 0, -quarter), (0.4318, 0.14909, 0), (-0.02032, 0, quarter)]

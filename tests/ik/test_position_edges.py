@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from solving import solve
 from supple import PoseTask, PositionTask, SolveStatus
 from supple.errors import InputError
@@ -120,7 +121,7 @@ def test_solve_can_be_bound_as_a_method() -> None:
     assert (bound(TARGET).q == supple.solve(PANDA, TARGET).q).all()
 
 
-@pytest.mark.parametrize(
+@each(
     "usual",
     [
         {},
@@ -176,7 +177,7 @@ def test_alternating_between_robots_does_not_change_results() -> None:
         assert (one.q == other.q).all()
 
 
-@pytest.mark.parametrize("tasks", [None, "panda_hand", [PositionTask()], (PositionTask(),)])
+@each("tasks", [None, "panda_hand", [PositionTask()], (PositionTask(),)])
 def test_solve_keeps_no_references_to_its_arguments(tasks: Any) -> None:
     target = TARGET[:3, 3].copy() if isinstance(tasks, list | tuple) else TARGET.copy()
 
@@ -228,8 +229,8 @@ def test_a_timeout_counts_from_the_beginning_of_a_call(
     assert np.max(found.iterations) <= 10
 
 
-@pytest.mark.parametrize("timeout", [np.inf, np.float32("inf"), 1e300, 10**400, 1e10], ids=range(5))
-@pytest.mark.parametrize("target", [TARGET, TARGET[None]], ids=["one", "batch"])
+@each("timeout", [np.inf, np.float32("inf"), 1e300, 10**400, 1e10], ids=range(5))
+@each("target", [TARGET, TARGET[None]], ids=["one", "batch"])
 def test_huge_and_infinite_timeouts_are_accepted(target: np.ndarray, timeout: Any) -> None:
     found = solve(PANDA, target, timeout=timeout)
     np.testing.assert_array_equal(found.q, solve(PANDA, target).q)
@@ -291,7 +292,7 @@ def test_the_default_max_step_given_explicitly_changes_no_bit() -> None:
 # ---- types of arguments --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "says"),
     [
         ({"threads": 0}, "threads"),
@@ -307,7 +308,7 @@ def test_the_default_max_step_given_explicitly_changes_no_bit() -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("target", [TARGET, TARGET[None], TARGET.tolist()], ids=["1", "B", "list"])
+@each("target", [TARGET, TARGET[None], TARGET.tolist()], ids=["1", "B", "list"])
 def test_single_calls_and_batches_refuse_the_same_options(
     target: Any, options: dict[str, Any], says: str
 ) -> None:
@@ -316,7 +317,7 @@ def test_single_calls_and_batches_refuse_the_same_options(
     assert np.all(solve(PANDA, target, threads=1, max_seeds=2**31 - 1).success)
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "options", "says"),
     [
         (
@@ -349,7 +350,7 @@ def test_q0_of_a_joint_without_limits_must_be_within_1e9() -> None:
         solve(free, TARGET, q0=[1e10] * 7)
 
 
-@pytest.mark.parametrize("target", [TARGET, TARGET[None], [TARGET]], ids=["one", "batch", "list"])
+@each("target", [TARGET, TARGET[None], [TARGET]], ids=["one", "batch", "list"])
 def test_complex_numbers_are_refused_without_a_warning(target: Any) -> None:
     given = [x + 0j for x in target] if isinstance(target, list) else target + 0j
     with warnings.catch_warnings():

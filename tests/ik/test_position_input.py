@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from solving import solve
 from supple import SolveStatus, _core
 from supple.errors import InputError, UnknownNameError
@@ -27,7 +28,7 @@ LAST[3, 0] = 1.0
 MIRROR = TARGET @ np.diag([1, 1, -1, 1])
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "options", "says"),
     [
         (np.full((4, 4), np.nan), {}, "finite"),

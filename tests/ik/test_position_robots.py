@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from solving import solve
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, SolveStatus
 from supple.errors import DescriptionError, InputError
@@ -78,7 +79,7 @@ def test_relative_targets_do_not_depend_on_the_pose_of_the_base(base: str) -> No
 # ---- masks and weights ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [("x",), ("x", "y"), ("z", "rx", "ry"), ("rx", "ry", "rz")])
+@each("rows", [("x",), ("x", "y"), ("z", "rx", "ry"), ("rx", "ry", "rz")])
 def test_rows_of_a_pose_that_are_not_selected_are_free(rows: tuple[str, ...]) -> None:
     # Targets that differ only in masked rows are the same target.
     task = PoseTask(TIP, rows=rows)
@@ -173,9 +174,9 @@ TASKS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("kind", TASKS)
-@pytest.mark.parametrize(
+@each("bad", [np.nan, np.inf])
+@each("kind", TASKS)
+@each(
     "options",
     [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}, {"damping": supple.damping.Constant(1e-3)}],
     ids=["plain", "q0", "prefer", "damping"],

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from solving import solve
 from supple import PoseTask, PositionTask, PostureTask
 from supple.errors import InputError
@@ -46,7 +47,7 @@ def test_targets_of_every_kind_of_task_are_met(kind: str) -> None:
         assert residual(robot, tasks, one.q[None], [t[i : i + 1] for t in targets]) <= 1e-6
 
 
-@pytest.mark.parametrize("kind", PANDA)
+@each("kind", PANDA)
 def test_a_configuration_has_no_error_at_the_targets_that_it_reaches(kind: str) -> None:
     robot, tasks = supple.load("panda"), PANDA[kind]
     layout = compile_tasks(robot, tasks)
@@ -164,7 +165,7 @@ def test_a_posture_alone_is_refused() -> None:
         solve(robot, robot.neutral(), tasks=PostureTask())
 
 
-@pytest.mark.parametrize(
+@each(
     ("lower", "upper", "first", "width"),
     [
         (-2 * np.pi, 2 * np.pi, -np.pi, 2 * np.pi),

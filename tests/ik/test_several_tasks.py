@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
+from cases import each
 from loops import Array, robot, run, somewhere
 from supple import (
     DLS,
@@ -32,7 +32,7 @@ def tips(q: Array) -> list[Array]:
     return [np.asarray(robot("y").fk(q, tip))[:3, 3] for tip in ("E0", "E1")]
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@each("order", [1, 2])
 def test_both_end_effectors_of_the_y_reach_their_targets(order: int) -> None:
     """Both end effectors reach their targets at the same time."""
     arm = robot("y")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from solving import solve
 from supple import Solution, Solutions, SolveStatus
 from supple.errors import InputError, UnknownNameError
@@ -42,14 +43,14 @@ def test_a_batch_is_a_sequence_of_solutions() -> None:
     assert type(found) is Solutions
     assert len(found) == 4
     assert found.shape == (4,)
-    each = list(found)
-    assert all(type(one) is Solution for one in each)
-    assert [one.status for one in each] == list(found.status)
+    item = list(found)
+    assert all(type(one) is Solution for one in item)
+    assert [one.status for one in item] == list(found.status)
     assert found.status[1].name == "UNREACHABLE"
     assert found.status.count(SolveStatus.CONVERGED) == 2
     assert "2 converged; 1 unreachable; 1 nonfinite_input" in repr(found.status)
     assert found.status.dtype == np.int8
-    assert [bool(one) for one in each] == found.success.tolist() == [True, False, False, True]
+    assert [bool(one) for one in item] == found.success.tolist() == [True, False, False, True]
     for i in (0, -1, np.int64(1)):
         one: Solution = found[i]
         assert (one.q == found.q[i]).all()
@@ -65,7 +66,7 @@ def test_a_batch_is_a_sequence_of_solutions() -> None:
         found[4]
 
 
-@pytest.mark.parametrize("index", [slice(1, 3), np.array([0, 3]), [0, 3], MIXED[:, 0, 0] > -9])
+@each("index", [slice(1, 3), np.array([0, 3]), [0, 3], MIXED[:, 0, 0] > -9])
 def test_slices_masks_and_arrays_select_a_batch(index: Any) -> None:
     found = solve(PANDA, MIXED)
     some = found[index]
@@ -79,10 +80,10 @@ def test_solutions_of_a_batch_with_several_axes_are_indexed_like_an_array() -> N
     assert grid.shape == (2, 3)
     assert (len(grid), grid.size) == (2, 6)
     assert (grid[1, 2].q == grid.q[1, 2]).all()
-    for row, each in zip(grid, (grid[0], grid[1, :]), strict=True):
+    for row, item in zip(grid, (grid[0], grid[1, :]), strict=True):
         assert type(row) is Solutions
         assert row.shape == (3,)
-        np.testing.assert_array_equal(row.q, each.q)
+        np.testing.assert_array_equal(row.q, item.q)
     with pytest.raises(IndexError, match=r"each of the batch axes \(2, 3\)"):
         grid[1, 2, 0]
 
@@ -145,7 +146,7 @@ def test_a_report_is_printed_with_its_solution() -> None:
         assert rest == str(found.report)
 
 
-@pytest.mark.parametrize("options", [{}, {"solutions": 2}], ids=["a batch", "several"])
+@each("options", [{}, {"solutions": 2}], ids=["a batch", "several"])
 def test_the_truth_value_of_several_solutions_is_refused(options: dict[str, Any]) -> None:
     found = solve(PANDA, POSES[0] if options else POSES, **options)
     with pytest.raises(InputError, match=r"use success.all\(\) or success.any\(\)"):
@@ -177,7 +178,7 @@ def test_frame_selects_frames_as_in_the_methods_of_a_robot() -> None:
         assert supple.Servo(robot, frame=frame, dt=0.01).tasks == tuple(poses)
 
 
-@pytest.mark.parametrize("target", [POSES[0], POSES[0].tolist()], ids=["fast", "list"])
+@each("target", [POSES[0], POSES[0].tolist()], ids=["fast", "list"])
 def test_frame_and_tasks_are_refused_together(target: Any) -> None:
     both = {"frame": "panda_hand", "tasks": supple.PoseTask("panda_hand")}
     for options in (both, dict(reversed(both.items()))):

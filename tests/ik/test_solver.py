@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from supple.errors import InputError, UnknownNameError
 from supple.ik import position
 from targets import fields_of
@@ -37,9 +38,9 @@ def test_solve_gives_the_result_of_calling_a_solver(name: str) -> None:
         for seed in (None, q0) if "max_move" not in settings else (q0,):
             one, other = solver(target, seed), sp.solve(PANDA, target, q0=seed, **settings)
             again = sp.solve(PANDA, target.tolist(), q0=seed, **settings)
-            for each in (other, again, solver(target, q0=seed)):
-                assert each.q.tobytes() == one.q.tobytes()
-                assert fields_of(each, "status") == fields_of(one, "status")
+            for item in (other, again, solver(target, q0=seed)):
+                assert item.q.tobytes() == one.q.tobytes()
+                assert fields_of(item, "status") == fields_of(one, "status")
 
 
 def test_the_order_of_solver_options_does_not_matter() -> None:
@@ -87,7 +88,7 @@ def test_options_with_default_values_take_the_cached_solver() -> None:
     assert robot._solvers.others == ()
 
 
-@pytest.mark.parametrize("given", [np.array(0.5), np.array([0.5]), np.array([0.5, 0.5]), "0.5"])
+@each("given", [np.array(0.5), np.array([0.5]), np.array([0.5, 0.5]), "0.5"])
 def test_options_that_only_look_like_cached_ones_are_refused(given: object) -> None:
     for _ in range(2):
         assert sp.solve(PANDA, T[0], q0=NEAR[0], max_move=0.5)
@@ -147,7 +148,7 @@ def test_all_solutions_of_a_batch_keep_the_q0_of_their_target() -> None:
         whole[np.arange(len(whole))[::-1]]
 
 
-@pytest.mark.parametrize("call", [sp.solve, lambda robot, poses: sp.Solver(robot)(poses)])
+@each("call", [sp.solve, lambda robot, poses: sp.Solver(robot)(poses)])
 def test_a_batch_given_to_solve_gets_a_hint_at_solver_batch(call: Any) -> None:
     with pytest.raises(InputError, match=r"a batch of shape \(12,\), which Solver\(robot\).batch"):
         call(PANDA, T)
@@ -157,7 +158,7 @@ MOVED = ("damping", "max_step", "step", "max_iterations", "max_seeds", "threads"
          "precision", "solutions", "wraps", "progress", "stream", "timeout")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MOVED)
+@each("name", MOVED)
 def test_an_argument_of_solver_given_to_solve_gets_a_hint(name: str) -> None:
     own: Any = sp.solve
     with pytest.raises(UnknownNameError, match=rf"unknown argument '{name}'\. .*Solver") as error:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import supple
 from calls import mimicking
+from cases import each
 from several_arms import HEAD, arms, far_of, hold, somewhere
 from solving import solve
 from supple import AxisTask, PoseTask, PositionTask, SolveStatus
@@ -135,7 +136,7 @@ def test_subproblems_keep_the_damping_rule_and_max_step() -> None:
         assert part.problem.rule is rule
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@each("count", [1, 3])
 def test_a_mimic_joint_couples_the_frames_that_it_and_its_leader_move(count: int) -> None:
     """A mimic joint couples the frames that it moves with the frames that its leader moves."""
     robot = mimicking()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from loops import Array, moved, pose_of, robot, run, somewhere, turned
 from supple import DLS, Limits, PoseTask, PositionTask, Servo, damping, simulate
 from supple.steps import Pseudoinverse
@@ -31,8 +32,8 @@ def turns(qd: Array) -> int:
     return max(int((np.diff(column[column != 0]) != 0).sum()) for column in fast.T)
 
 
-@pytest.mark.parametrize("name", AT)
-@pytest.mark.parametrize("order", [1, 2])
+@each("name", AT)
+@each("order", [1, 2])
 def test_limits_hold_and_each_target_is_reached_when_the_target_jumps(
     name: str, order: int
 ) -> None:
@@ -203,8 +204,8 @@ def test_without_feed_forward_the_arm_lags_by_speed_over_gain(name: str) -> None
     assert 0.01 < without < 0.1
 
 
-@pytest.mark.parametrize("gain", [0.0, 1.0, 10.0, 50.0])
-@pytest.mark.parametrize("dt", [0.001, 0.02])
+@each("gain", [0.0, 1.0, 10.0, 50.0])
+@each("dt", [0.001, 0.02])
 def test_feedback_drives_drift_to_zero(gain: float, dt: float) -> None:
     """The error to a fixed target decreases by the factor (1 - gain dt) in every step."""
     arm, q0 = robot("panda"), AT["panda"]

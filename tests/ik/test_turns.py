@@ -7,6 +7,7 @@ import pytest
 
 import supple
 from calls import mimicking
+from cases import each
 from solving import solve
 from supple import PoseTask, PositionTask, PostureTask, Robot, SolveStatus
 from supple.describe import Description, Joint, Mimic
@@ -141,7 +142,7 @@ def geared(ratio: float | None) -> Robot:
     return Robot(Description("geared", joints))
 
 
-@pytest.mark.parametrize("ratio", [2.0, -1.0, 0.5, 1 / 3])
+@each("ratio", [2.0, -1.0, 0.5, 1 / 3])
 def test_a_joint_is_not_wrapped_if_its_mimic_would_move_the_frame(ratio: float) -> None:
     robot = geared(ratio)
     for target in robot.fk(np.linspace(-3, 3, 7)[:, None]):

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import RobotFiles
 
 import supple as sp
+from cases import each
 from supple.kinematics.structure import Structure
 
 MANIPULAPY = "ManipulaPy_data"
@@ -43,7 +44,7 @@ def check(structure: Structure, relations: str, form: str | None, first: int) ->
     assert (structure.reason == "") == (form is not None)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@each("name", BUILT_IN)
 def test_the_structure_of_built_in_robots_is_detected(name: str) -> None:
     check(sp.load(name).structure, *BUILT_IN[name])
 
@@ -57,7 +58,7 @@ def test_the_structure_of_arms_of_robot_files_is_detected(
     assert robot.structure.exact
 
 
-@pytest.mark.parametrize("name", ["ur5e", "panda", "puma560_rail"])
+@each("name", ["ur5e", "panda", "puma560_rail"])
 def test_axes_of_a_structure_agree_with_the_jacobian(name: str) -> None:
     """For a revolute joint, the column of J at q = 0 is [h × (p - point); h]."""
     robot = sp.load(name).with_base(sp.pose([0.3, -0.2, 0.5], rpy=[0.3, -0.4, 1.2]))
@@ -113,7 +114,7 @@ def test_large_misalignments_are_not_tolerated() -> None:
     assert "no three consecutive axes" in structure.reason
 
 
-@pytest.mark.parametrize("name", ["ur5e", "puma560"])
+@each("name", ["ur5e", "puma560"])
 def test_arms_with_exact_axes_equal_their_nominal_arms(name: str) -> None:
     structure = sp.load(name).structure
     assert structure.exact

@@ -11,6 +11,7 @@ import pytest
 
 import supple
 from calls import calls
+from cases import each
 from supple.describe import Description, Joint, Mimic
 
 PANDA = supple.load("panda")
@@ -52,7 +53,7 @@ NOT_COORDINATES = {
 }
 
 
-@pytest.mark.parametrize("case", NOT_COORDINATES)
+@each("case", NOT_COORDINATES)
 def test_arguments_that_are_not_arrays_of_coordinates_are_refused(case: str) -> None:
     given, said = NOT_COORDINATES[case]
     expected = r"must be an array of real numbers of shape \(7,\) or \(\.\.\., 7\)"
@@ -67,7 +68,7 @@ def test_arguments_that_are_not_arrays_of_coordinates_are_refused(case: str) -> 
         PANDA.bias_acceleration(Q, given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each(
     ("q", "qd"),
     [((7,), (2, 7)), ((3, 7), (4, 7)), ((3, 7), (3, 3, 7)), ((3, 4, 7), (3, 7)), ((0, 7), (2, 7))],
 )
@@ -77,9 +78,9 @@ def test_joint_speeds_of_another_shape_are_refused(q: tuple[int, ...], qd: tuple
         PANDA.bias_acceleration(np.zeros(q), np.zeros(qd))
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
+@each("value", [np.nan, np.inf, -np.inf])
+@each("dtype", [np.float64, np.float32])
+@each(
     ("shape", "place"),
     [((), (4,)), ((1,), (0, 6)), ((3,), (2, 0)), ((5, 9), (3, 8, 1)), ((5000,), (4321, 3))],
 )
@@ -111,7 +112,7 @@ def test_a_number_that_becomes_infinite_in_single_precision_is_refused() -> None
         PANDA.bias_acceleration(np.zeros(7, np.float32), np.full(7, 1e300))
 
 
-@pytest.mark.parametrize("largest", [1e100, 1e300, np.finfo(np.float64).max])
+@each("largest", [1e100, 1e300, np.finfo(np.float64).max])
 def test_kinematics_of_any_finite_angle_are_finite(largest: float) -> None:
     for q in (np.full(7, largest), np.full((9, 7), -largest)):
         for what, call in CALLS.items():
@@ -120,7 +121,7 @@ def test_kinematics_of_any_finite_angle_are_finite(largest: float) -> None:
     assert all(np.isfinite(call(q)).all() for call in CALLS.values())
 
 
-@pytest.mark.parametrize("threads", [0, -1, True, False, "2", 2.0, 1.5, [2], np.float64(2), b"2"])
+@each("threads", [0, -1, True, False, "2", 2.0, 1.5, [2], np.float64(2), b"2"])
 def test_a_number_of_threads_that_is_not_a_whole_number_is_refused(threads: object) -> None:
     said = re.escape(repr(threads))
     for call in CALLS.values():
@@ -131,7 +132,7 @@ def test_a_number_of_threads_that_is_not_a_whole_number_is_refused(threads: obje
             call(Q, threads=threads)
 
 
-@pytest.mark.parametrize("threads", [1, 3, np.int64(2), np.uint8(2), 10**6, 10**30])
+@each("threads", [1, 3, np.int64(2), np.uint8(2), 10**6, 10**30])
 def test_any_positive_whole_number_of_threads_is_accepted(threads: int) -> None:
     q = PANDA.random(3000, seed=0)
     assert (PANDA.fk(q, threads=threads) == PANDA.fk(q)).all()
@@ -184,9 +185,7 @@ def test_an_unknown_joint_name_is_refused() -> None:
             PANDA.freeze(joints)
 
 
-@pytest.mark.parametrize(
-    "given", [[], (), 5, True, [5], [None], [["panda_hand"]], b"ab", Hostile()]
-)
+@each("given", [[], (), 5, True, [5], [None], [["panda_hand"]], b"ab", Hostile()])
 def test_frames_and_rows_that_are_not_names_are_refused(given: object) -> None:
     shown = re.escape(repr(given))
     for what, call in {
@@ -229,7 +228,7 @@ NOT_OUT: dict[str, Callable[[tuple[int, ...]], object]] = {
 }
 
 
-@pytest.mark.parametrize("case", NOT_OUT)
+@each("case", NOT_OUT)
 def test_an_unsuitable_out_array_is_refused(case: str) -> None:
     q = PANDA.random(5, seed=0)
     for call, shape in ((PANDA.fk, (5, 4, 4)), (PANDA.jacobian, (5, 6, 7))):
@@ -243,7 +242,7 @@ def test_an_unsuitable_out_array_is_refused(case: str) -> None:
         PANDA.fk_jacobian(q, out=(NOT_OUT[case](T.shape), J))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("out", [5, (), np.zeros((5, 4, 4)), (None,)])
+@each("out", [5, (), np.zeros((5, 4, 4)), (None,)])
 def test_the_out_argument_of_fk_jacobian_must_be_a_pair_of_arrays(out: object) -> None:
     with pytest.raises(supple.errors.InputError, match="out must be a pair of arrays"):
         PANDA.fk_jacobian(PANDA.random(5, seed=0), out=out)  # type: ignore[arg-type]
@@ -257,7 +256,7 @@ def test_results_with_more_axes_than_numpy_allows_are_refused() -> None:
     assert PANDA.manipulability(deep).shape == (1,) * (most - 1)
 
 
-@pytest.mark.parametrize(("dtype", "speed"), [(np.float64, 1e200), (np.float32, 1e30)])
+@each(("dtype", "speed"), [(np.float64, 1e200), (np.float32, 1e30)])
 def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) -> None:
     robot = supple.load("panda")
     q, qd = robot.random(5, seed=0).astype(dtype), np.zeros((5, 7), dtype)
@@ -308,7 +307,7 @@ def test_two_out_arrays_that_overlap_are_refused() -> None:
         robot.fk_jacobian(robot.random(64, seed=0), out=out)
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [
         lambda robot: supple.Robot(None),

@@ -91,8 +91,8 @@ def test_batches_of_any_leading_shape_have_the_bits_of_their_rows(
             assert result.shape == (*shape, *call(robot(name).neutral()).shape), what
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", ROBOTS)
+@each("dtype", TYPES)
+@each("name", ROBOTS)
 def test_batches_of_any_memory_layout_have_the_bits_of_their_rows(name: str, dtype: type) -> None:
     q = configurations(name, dtype)[:40].reshape(5, 8, -1)
     unaligned = np.zeros(q.nbytes + 1, np.uint8)[1:].view(dtype).reshape(q.shape)
@@ -125,7 +125,7 @@ CONVERSIONS = {
 }
 
 
-@pytest.mark.parametrize("conversion", CONVERSIONS)
+@each("conversion", CONVERSIONS)
 def test_integers_and_other_numbers_are_converted_to_double(
     conversion: str, rng: np.random.Generator
 ) -> None:
@@ -151,7 +151,7 @@ def test_conversions_to_double_keep_fractions(rng: np.random.Generator) -> None:
     assert same_bits(panda.fk(q.tolist()), panda.fk(q.astype(np.float64)))
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@each("dtype", TYPES)
 @each("shape", [(7,), (4, 7), (3, 4, 7), (1, 7), (3, 1, 7), (1, 1, 7)])
 def test_speeds_are_broadcast_to_the_coordinates(shape: tuple[int, ...], dtype: type) -> None:
     panda = robot("panda")
@@ -164,9 +164,9 @@ def test_speeds_are_broadcast_to_the_coordinates(shape: tuple[int, ...], dtype: 
 
 
 @pytest.mark.usefixtures("isa")
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("size", [1e3, 1e6, 1e15])
-@pytest.mark.parametrize("name", ["planar3", "panda", "stanford", "double_y"])
+@each("dtype", TYPES)
+@each("size", [1e3, 1e6, 1e15])
+@each("name", ["planar3", "panda", "stanford", "double_y"])
 def test_a_huge_angle_has_the_pose_of_its_remainder_modulo_a_turn(
     name: str, size: float, dtype: type
 ) -> None:
@@ -194,9 +194,9 @@ def wrapped(x: float) -> float:
     return float(Decimal(float(x)) - tau * (Decimal(float(x)) / tau).to_integral_value())
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@each("dtype", TYPES)
 @each("shape", [(), (0,), (3,), (50,), (5, 9)])
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_results_are_written_to_out_arrays(name: str, shape: tuple[int, ...], dtype: type) -> None:
     arm = robot(name)
     q = configurations(name, dtype)[: math.prod(shape)].reshape(*shape, arm.dof)
@@ -224,7 +224,7 @@ def test_a_part_of_a_larger_array_can_be_written(rng: np.random.Generator) -> No
     assert not large[20:].any()
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@each("dtype", TYPES)
 def test_instruction_sets_agree_to_rounding(dtype: type) -> None:
     # Some instruction sets fuse products and sums, so results are equal only up to rounding.
     before = _core.isa()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from solving import solve
 from supple.errors import InputError
 from supple.kinematics.branch import branch_legend, branch_signs, branch_words, has_branches
@@ -28,7 +29,7 @@ def test_solutions_of_a_pose_have_different_branch_signs(name: str) -> None:
     assert max(counts) == 8
 
 
-@pytest.mark.parametrize("name", ARMS)
+@each("name", ARMS)
 def test_the_product_of_branch_signs_is_the_sign_of_det_j(name: str) -> None:
     robot = sp.load(name)
     q = robot.random(200, seed=1)
@@ -110,7 +111,7 @@ def named_by_eye(robot: sp.Robot, kind: str, q: Vectors) -> tuple[str, str | Non
     return shoulder, "up" if above > 0 else "down"
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_names_of_branches_agree_with_the_geometry_of_the_arm(seed: int) -> None:
     random = np.random.default_rng(seed)
     robot, kind = any_arm(random)
@@ -120,12 +121,12 @@ def test_names_of_branches_agree_with_the_geometry_of_the_arm(seed: int) -> None
     signs = branch_signs(robot, q, frame)
     words = branch_words(robot, signs, frame)
     assert len(set(words)) == len(np.unique(signs, axis=0))  # one name for each branch
-    for each, (shoulder, elbow, _) in zip(q, words, strict=True):
-        seen, bent = named_by_eye(robot, kind, each)
+    for one, (shoulder, elbow, _) in zip(q, words, strict=True):
+        seen, bent = named_by_eye(robot, kind, one)
         assert shoulder == seen
         assert bent in (None, elbow)
     legend = "\n".join(branch_legend(robot, frame))
-    assert all(word in legend for each in words for word in each)
+    assert all(word in legend for one in words for word in one)
 
 
 def test_printed_solutions_have_joints_and_names() -> None:

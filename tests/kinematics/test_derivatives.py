@@ -12,6 +12,7 @@ import pytest
 
 import jets
 import supple
+from cases import each
 from samples import random_tree
 from supple.describe import Description, Mimic
 
@@ -64,7 +65,7 @@ def test_twists_accelerations_and_jerks_are_exact_derivatives(case: tuple, axes:
         np.testing.assert_allclose(bias, jerk, atol=1e-11 * size)
 
 
-@pytest.mark.parametrize("axes", AXES)
+@each("axes", AXES)
 def test_the_bias_jerk_is_the_derivative_of_the_acceleration(case: tuple, axes: str) -> None:
     # The oracle is central differences of the next lower derivative along q(t) with q⃛ = 0.
     robot, q, qd, qdd = case

@@ -13,6 +13,7 @@ import pytest
 
 import jets
 import supple
+from cases import each
 from oracles import Pinocchio
 from samples import numbers, random_tree, wxyz
 from supple.describe import Description, Inertia, Joint
@@ -72,10 +73,10 @@ def _base(robot: supple.Robot) -> float:
     for joint in robot.description.joints:
         if joint.parent in fixed and not joint.moves:
             fixed.add(joint.child)
-    return sum(each.mass for each in robot.description.inertias if each.link in fixed)
+    return sum(one.mass for one in robot.description.inertias if one.link in fixed)
 
 
-@pytest.mark.parametrize("full", [False, True])
+@each("full", [False, True])
 def test_inertia_of_an_mjcf_file_is_that_of_mujoco(full: bool) -> None:
     rng = np.random.default_rng(7)
 
@@ -111,7 +112,7 @@ def test_inertia_of_an_mjcf_file_is_that_of_mujoco(full: bool) -> None:
         np.testing.assert_allclose(robot.center_of_mass(q), data.subtree_com[0], atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_the_inertia_matrix_gives_the_kinetic_energy(seed: int) -> None:
     # The kinetic energy is computed from jets of the links' poses, an independent kinematics.
     described = weighty(seed)
@@ -120,15 +121,15 @@ def test_the_inertia_matrix_gives_the_kinetic_energy(seed: int) -> None:
         q, qd = rng.normal(size=(2, robot.dof))
         T = jets.poses(described, q, qd, 0 * q)
         energy = 0.0
-        for each in described.inertias:
-            pose = T[each.link]
-            v = (pose[1] @ [*each.center, 1])[:3]
+        for one in described.inertias:
+            pose = T[one.link]
+            v = (pose[1] @ [*one.center, 1])[:3]
             w = pose[0][:3, :3].T @ jets.vee(pose[1][:3, :3] @ pose[0][:3, :3].T)
-            energy += each.mass * v @ v / 2 + w @ each.matrix @ w / 2
+            energy += one.mass * v @ v / 2 + w @ one.matrix @ w / 2
         assert qd @ robot.inertia_matrix(q) @ qd / 2 == pytest.approx(energy, rel=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_gravity_is_the_gradient_of_the_energy(seed: int) -> None:
     robot, h = supple.Robot(weighty(seed)), 1e-5
     gravity = np.array([1.0, -2.0, -9.0])
@@ -200,7 +201,7 @@ def test_missing_or_invalid_masses_are_refused() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@each(
     "inertial",
     [
         '<inertial><mass value="x"/></inertial>',

@@ -12,6 +12,7 @@ import pinocchio as pin
 import pytest
 
 import supple as sp
+from cases import each
 from formats import KINDS, URDF_KINDS, drawn_robot, in_mujoco, in_pinocchio
 from sizes import nightly
 from supple.collision import Box, Capsule, ConvexHull, Cylinder, Mesh, Sphere
@@ -88,7 +89,7 @@ def test_robots_of_public_files_survive_conversion_to_another_format(
     assert compared >= len(FILES)
 
 
-@pytest.mark.parametrize("base", ["floating", "planar"])
+@each("base", ["floating", "planar"])
 def test_a_root_link_called_world_can_move(base: str) -> None:
     joint = Joint("j", "revolute", "world", "arm", sp.pose([0.1, 0.2, 0.3]), lower=-1, upper=1)
     robot = sp.Robot(Description("r", (joint,))).with_base(base)
@@ -249,7 +250,7 @@ def test_what_a_format_cannot_express_is_an_error() -> None:
         sp.Robot.from_pinocchio(model)
 
 
-@pytest.mark.parametrize("read", [sp.Robot.from_mujoco, sp.Robot.from_pinocchio])
+@each("read", [sp.Robot.from_mujoco, sp.Robot.from_pinocchio])
 def test_readers_of_models_refuse_file_names(read: Callable[[object], sp.Robot]) -> None:
     with pytest.raises(InputError, match="takes a"):
         read("robot.urdf")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import supple
 from calls import mimicking
+from cases import each
 from trees import Tree, trees
 
 Array = np.ndarray
@@ -73,7 +74,7 @@ def test_freezing_everything_is_refused(robot: supple.Robot) -> None:
         robot.freeze(robot.joint_names)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, "a", None, [1, 2]])
+@each("value", [np.nan, np.inf, "a", None, [1, 2]])
 def test_freezing_at_a_nonfinite_value_is_refused(value: object) -> None:
     panda = supple.load("panda")
     with pytest.raises(supple.errors.InputError, match=r"panda_joint1.*finite number"):

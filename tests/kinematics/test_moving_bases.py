@@ -17,6 +17,7 @@ import pinocchio as pin
 import pytest
 
 import supple as sp
+from cases import each
 from generated import seeds
 from moving_trees import Drawn, moving
 from sizes import nightly
@@ -38,63 +39,63 @@ def drawn() -> list[Drawn]:
 
 
 def test_coordinates_are_those_of_mujoco(drawn: list[Drawn]) -> None:
-    for each in drawn:
-        assert (each.robot.nq, each.robot.nv) == (each.model.nq, each.model.nv)
-        assert len(each.robot.position_names) == each.robot.nq
-        assert len(each.robot.joint_names) == each.robot.nv
+    for one in drawn:
+        assert (one.robot.nq, one.robot.nv) == (one.model.nq, one.model.nv)
+        assert len(one.robot.position_names) == one.robot.nq
+        assert len(one.robot.joint_names) == one.robot.nv
 
 
 def test_momentum_and_capture_point_agree_with_mujoco(drawn: list[Drawn]) -> None:
-    for each in drawn:
-        mujoco.mj_subtreeVel(each.model, each.data)
-        mass, center = each.model.body_subtreemass[0], each.data.subtree_com[0]
-        speed, spin = each.data.subtree_linvel[0], each.data.subtree_angmom[0]
-        found = each.robot.momentum(each.q, each.qd)
+    for one in drawn:
+        mujoco.mj_subtreeVel(one.model, one.data)
+        mass, center = one.model.body_subtreemass[0], one.data.subtree_com[0]
+        speed, spin = one.data.subtree_linvel[0], one.data.subtree_angmom[0]
+        found = one.robot.momentum(one.q, one.qd)
         np.testing.assert_allclose(found, [*(mass * speed), *spin], atol=100 * EXACT)
-        both = each.robot.momentum(np.stack([each.q] * 2), np.stack([each.qd, 2 * each.qd]))
+        both = one.robot.momentum(np.stack([one.q] * 2), np.stack([one.qd, 2 * one.qd]))
         np.testing.assert_allclose(both, np.outer((1, 2), found), atol=200 * EXACT)
         ground = center[2] - 0.7
-        point = each.robot.capture_point(each.q, each.qd, ground=ground)
+        point = one.robot.capture_point(one.q, one.qd, ground=ground)
         expected = center + speed * (0.7 / 9.81) ** 0.5
         np.testing.assert_allclose(point, [*expected[:2], ground], atol=100 * EXACT)
 
 
 def test_poses_and_jacobians_agree_with_mujoco(drawn: list[Drawn]) -> None:
-    for each in drawn:
-        poses, J = each.robot.fk_jacobian(each.q, each.names)
-        bias = each.robot.bias_acceleration(each.q, each.qd, each.names)
-        for k, name in enumerate(each.names):
-            body = each.data.body(name)
+    for one in drawn:
+        poses, J = one.robot.fk_jacobian(one.q, one.names)
+        bias = one.robot.bias_acceleration(one.q, one.qd, one.names)
+        for k, name in enumerate(one.names):
+            body = one.data.body(name)
             np.testing.assert_allclose(poses[k, :3, 3], body.xpos, atol=EXACT)
             np.testing.assert_allclose(poses[k, :3, :3].ravel(), body.xmat, atol=EXACT)
-            np.testing.assert_allclose(J[k], each.rows(mujoco.mj_jac, name), atol=EXACT)
-            drift = each.rows(mujoco.mj_jacDot, name) @ each.qd
+            np.testing.assert_allclose(J[k], one.rows(mujoco.mj_jac, name), atol=EXACT)
+            drift = one.rows(mujoco.mj_jacDot, name) @ one.qd
             np.testing.assert_allclose(bias[k], drift, atol=1e-11)
 
 
 def test_masses_agree_with_mujoco(drawn: list[Drawn]) -> None:
-    for each in drawn:
-        M = np.zeros((each.model.nv, each.model.nv))
-        mujoco.mj_fullM(each.model, each.data, M)
-        np.testing.assert_allclose(each.robot.inertia_matrix(each.q), M, atol=1e-10)
+    for one in drawn:
+        M = np.zeros((one.model.nv, one.model.nv))
+        mujoco.mj_fullM(one.model, one.data, M)
+        np.testing.assert_allclose(one.robot.inertia_matrix(one.q), M, atol=1e-10)
         np.testing.assert_allclose(
-            each.robot.center_of_mass(each.q), each.data.subtree_com[0], atol=EXACT
+            one.robot.center_of_mass(one.q), one.data.subtree_com[0], atol=EXACT
         )
 
 
 def test_integrals_and_differences_agree_with_mujoco(drawn: list[Drawn]) -> None:
-    for each in drawn:
-        q, v = each.q.copy(), np.zeros(each.model.nv)
-        mujoco.mj_integratePos(each.model, q, each.other, 1.0)
-        np.testing.assert_allclose(each.robot.integrate(each.q, each.other), q, atol=EXACT)
-        mujoco.mj_differentiatePos(each.model, v, 1.0, each.q, q)
-        np.testing.assert_allclose(each.robot.difference(q, each.q), v, atol=EXACT)
+    for one in drawn:
+        q, v = one.q.copy(), np.zeros(one.model.nv)
+        mujoco.mj_integratePos(one.model, q, one.other, 1.0)
+        np.testing.assert_allclose(one.robot.integrate(one.q, one.other), q, atol=EXACT)
+        mujoco.mj_differentiatePos(one.model, v, 1.0, one.q, q)
+        np.testing.assert_allclose(one.robot.difference(q, one.q), v, atol=EXACT)
 
 
 def test_bias_jerk_is_the_derivative_of_the_acceleration(drawn: list[Drawn]) -> None:
     h = 1e-4
-    for each in drawn:
-        robot, q, qd, qdd, names = each.robot, each.q, each.qd, each.other, each.names
+    for one in drawn:
+        robot, q, qd, qdd, names = one.robot, one.q, one.qd, one.other, one.names
         acceleration = []
         for t in (-h, h):
             at = robot.integrate(q, t * qd + t**2 / 2 * qdd)
@@ -126,7 +127,7 @@ def test_a_floating_base_agrees_with_pinocchio(
     robot = sp.urdf(path).with_base("floating")
     model = pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
     data = model.createData()
-    ours = {each: i for i, each in enumerate(robot.joint_names)}
+    ours = {one: i for i, one in enumerate(robot.joint_names)}
     rng = np.random.default_rng(len(name))
     for q in robot.random(4, seed=rng):
         qd = rng.normal(size=robot.nv)
@@ -135,12 +136,12 @@ def test_a_floating_base_agrees_with_pinocchio(
         S = np.zeros((model.nv, robot.nv))  # Pinocchio's velocity from ours
         S[:3, :3], S[3:6, 3:6] = R.T, np.eye(3)
         speed_of_body = np.zeros(model.nv)
-        for joint, each in zip(model.joints[2:], list(model.names)[2:], strict=True):
+        for joint, one in zip(model.joints[2:], list(model.names)[2:], strict=True):
             leader = robot.description.joints[
-                [j.name for j in robot.description.joints].index(each)
+                [j.name for j in robot.description.joints].index(one)
             ].mimic
             i, scale, offset = (
-                (ours[each], 1.0, 0.0)
+                (ours[one], 1.0, 0.0)
                 if leader is None
                 else (ours[leader.joint], leader.multiplier, leader.offset)
             )
@@ -164,7 +165,7 @@ def test_a_floating_base_agrees_with_pinocchio(
             )
 
 
-@pytest.mark.parametrize("kind", ["floating", "planar", "spherical"])
+@each("kind", ["floating", "planar", "spherical"])
 def test_a_urdf_file_may_have_joints_with_several_degrees_of_freedom(kind: str) -> None:
     text = f"""<robot name="r"><link name="a"/><link name="b"/><link name="c"/>
       <joint name="j" type="{kind}"><parent link="a"/><child link="b"/>
@@ -268,7 +269,7 @@ def test_an_unknown_kind_of_base_is_refused() -> None:
         sp.load("ur5e").with_base("free")
 
 
-@pytest.mark.parametrize("kind", ["ball", "planar", "floating"])
+@each("kind", ["ball", "planar", "floating"])
 def test_joints_with_several_degrees_of_freedom_have_no_limits_and_mimic_none(kind: str) -> None:
     with pytest.raises(sp.errors.DescriptionError, match="limits"):
         Description("r", (Joint("j", kind, "a", "b", lower=-1.0, upper=1.0),))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 
 RIGHT, ASKEW = np.pi / 2, 0.7
 
@@ -18,7 +19,7 @@ def costs(n: int, twist: float) -> np.ndarray:
     return np.array(supple.dh(rows).with_tool(tool).operations())
 
 
-@pytest.mark.parametrize(
+@each(
     ("twist", "each"),
     [
         # Products: offset 2 × 3, twist 6 (by ±1), rotation 12, column 6; sums: offset 6,
@@ -28,7 +29,7 @@ def costs(n: int, twist: float) -> np.ndarray:
         (ASKEW, (6 + 12 + 12 + 6, 6 + 6 + 6 + 6)),
     ],
 )
-@pytest.mark.parametrize("n", [2, 3, 6])
+@each("n", [2, 3, 6])
 def test_a_revolute_joint_costs_the_documented_operations(
     n: int, twist: float, each: tuple[int, int]
 ) -> None:

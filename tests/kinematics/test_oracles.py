@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from oracles import Mujoco, Pinocchio, Yourdfpy
 
 EXAMPLE = ("cmeel.prefix", "share/example-robot-data/robots/")
@@ -86,7 +87,7 @@ def assert_close(ours: np.ndarray, theirs: np.ndarray, what: str, reach: float =
     assert abs(ours - theirs).max() <= 1e-12 * max(1.0, reach, abs(theirs).max()), what
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_a_robot_has_the_degrees_of_freedom_stated_by_its_maker(name: str, find: Find) -> None:
     assert read(find(name)).dof == ROBOTS[name][2]
 
@@ -140,7 +141,7 @@ def reach(robot: supple.Robot, frame: str, q: np.ndarray) -> tuple[int, float]:
     return joints, length
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_float32_errors_are_a_few_roundings_per_joint(
     name: str, find: Find, rng: np.random.Generator
 ) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from supple import poses
 from supple.errors import InputError, UnknownNameError
 from supple.kinematics.orientation import PARAMETERS, SEQUENCES
@@ -53,7 +54,7 @@ def test_there_are_twelve_sequences_of_euler_angles() -> None:
     assert len(set(PARAMETERS)) == 4 + 24
 
 
-@pytest.mark.parametrize("orientation", PARAMETERS)
+@each("orientation", PARAMETERS)
 def test_rate_maps_give_the_rates_of_orientation_parameters(orientation: str, R: Array) -> None:
     h, found = 1e-5, poses.rate_map(R, orientation)
     for axis in range(3):
@@ -65,15 +66,15 @@ def test_rate_maps_give_the_rates_of_orientation_parameters(orientation: str, R:
         assert (abs(found[:, :, axis] - expected) <= 1e-9 * size**3).all()
 
 
-@pytest.mark.parametrize("orientation", [p for p in PARAMETERS if " " in p or p == "rpy"])
+@each("orientation", [p for p in PARAMETERS if " " in p or p == "rpy"])
 def test_euler_angles_are_those_of_scipy(orientation: str, R: Array) -> None:
     found = poses.euler(R, orientation)
     assert abs(difference(found, parameters(R, orientation), orientation)).max() < 1e-13
     np.testing.assert_array_equal(poses.euler(R, "rpy"), poses.rpy(R))
 
 
-@pytest.mark.parametrize("sequence", SEQUENCES)
-@pytest.mark.parametrize("kind", ["intrinsic", "extrinsic"])
+@each("sequence", SEQUENCES)
+@each("kind", ["intrinsic", "extrinsic"])
 def test_euler_angles_at_singularities_give_the_same_rotation(sequence: str, kind: str) -> None:
     rng = np.random.default_rng(1)
     proper = sequence[0] == sequence[2]
@@ -90,8 +91,8 @@ def test_euler_angles_at_singularities_give_the_same_rotation(sequence: str, kin
             poses.rate_map(exact, f"{kind} {sequence}")
 
 
-@pytest.mark.parametrize("orientation", PARAMETERS)
-@pytest.mark.parametrize("name", ["panda", "stanford"])
+@each("orientation", PARAMETERS)
+@each("name", ["panda", "stanford"])
 def test_the_analytic_jacobian_is_the_derivative_of_the_pose(name: str, orientation: str) -> None:
     robot, h = supple.load(name), 1e-5
     for q in robot.random(3, seed=5):
@@ -107,7 +108,7 @@ def test_the_analytic_jacobian_is_the_derivative_of_the_pose(name: str, orientat
             np.testing.assert_allclose(J[:, j], expected, atol=1e-9 * size**3)
 
 
-@pytest.mark.parametrize("orientation", ["rpy", "wxyz", "direction_cosines"])
+@each("orientation", ["rpy", "wxyz", "direction_cosines"])
 def test_analytic_jacobians_of_batches_and_frames_are_those_of_each(orientation: str) -> None:
     robot = supple.load("panda")
     q, frames = robot.random((4, 3), seed=0), ["panda_link5", "panda_hand"]

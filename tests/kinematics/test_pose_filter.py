@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from generated import seeds
 from supple.errors import InputError
 from supple.kinematics.rotation import exp
@@ -137,8 +138,8 @@ def test_a_hand_that_is_too_fast_for_a_moment_is_followed_again(seed: int) -> No
     np.testing.assert_allclose(targets[-1], hand[-1] @ sp.pose(-hand[0][:3, 3]), atol=1e-9)
 
 
-@pytest.mark.parametrize("axes", ["world", "body"])
-@pytest.mark.parametrize("seed", seeds(2))
+@each("axes", ["world", "body"])
+@each("seed", seeds(2))
 def test_the_target_repeats_the_motion_of_the_hand_in_the_chosen_axes(seed: int, axes: str) -> None:
     rng = np.random.default_rng(seed)
     begin, tool = (

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from generated import seeds
 from moving_trees import Drawn, moving
 from supple.criteria import GravityTorque, LimitDistance, RestPosture
@@ -83,7 +84,7 @@ def test_a_resampled_motion_does_not_depend_on_the_signs_of_quaternions() -> Non
             assert np.linalg.norm(one.qd[:, own], axis=1).max() <= fastest * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("even", [True, False])
+@each("even", [True, False])
 def test_a_rotation_about_one_axis_is_resampled_like_that_of_a_revolute_joint(even: bool) -> None:
     arm = sp.load("ur5e")
     free, rng = arm.with_base("floating"), np.random.default_rng(4)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import supple
 from calls import calls, mimicking
+from cases import each
 from supple.describe import Description, Joint
 from trees import Tree, trees
 from trees import pose as some_pose
@@ -129,7 +130,7 @@ def test_limits_make_continuous_joints_revolute_and_may_be_removed() -> None:
     assert (arm.with_limits(margin=0.5).upper == np.inf).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("limits", "message"),
     [
         ({"lower": 1.0, "upper": 0.0}, "'joint1' must be at most the upper one; given: 1 and 0"),
@@ -234,7 +235,7 @@ def test_a_pose_in_single_precision_is_made_orthonormal(rng: np.random.Generator
     assert abs(robot.base - rough).max() < 1e-6
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "said"),
     [
         (np.eye(3), r"\(3, 3\)"),
@@ -269,7 +270,7 @@ def test_a_new_frame_with_an_existing_name_is_refused() -> None:
 # ---- configurations ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+@each("kind", ["revolute", "prismatic"])
 def test_neutral_and_random_configurations_are_inside_the_limits(kind: str) -> None:
     inf = np.inf
     ends = [(-1, 2), (0.5, 0.7), (-3, -2), (1, 1), (-inf, inf), (-inf, -10), (10, inf), (-inf, 0.1)]

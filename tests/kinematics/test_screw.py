@@ -8,6 +8,7 @@ import pytest
 
 import slow_fk
 import supple
+from cases import each
 from solving import solve
 from supple.describe import Description, Joint, Mimic
 from supple.errors import DescriptionError
@@ -42,7 +43,7 @@ def random_arm(rng: np.random.Generator, n: int = 5) -> tuple[Description, pin.M
     return Description("screws", tuple(joints)), model
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_kinematics_are_those_of_pinocchio(seed: int) -> None:
     rng = np.random.default_rng(seed)
     described, model = random_arm(rng)
@@ -87,7 +88,7 @@ def test_one_turn_of_a_screw_joint_advances_by_its_lead() -> None:
     assert not robot.prismatic.any()
 
 
-@pytest.mark.parametrize("convention", ["standard", "modified"])
+@each("convention", ["standard", "modified"])
 def test_a_screw_joint_of_a_dh_table_adds_to_theta_and_d(convention: str) -> None:
     row, q = (0.2, 0.7, 0.3, 0.4), 1.3
     screw = supple.dh([row], kinds=["screw"], pitch=0.05, convention=convention)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import supple
 from calls import mimicking
+from cases import each
 from trees import Tree, trees
 
 Array = np.ndarray
@@ -33,8 +34,8 @@ def assert_like_lapack(sigma: Array, J: Array) -> None:
     assert (abs(sigma - expected) <= few).all()
 
 
-@pytest.mark.parametrize("rows", [ROWS, ("x", "y", "z"), ("rx", "ry", "rz"), ("z", "x"), ("y",)])
-@pytest.mark.parametrize("name", ["panda", "puma560", "stanford", "planar2", "planar3", "youbot"])
+@each("rows", [ROWS, ("x", "y", "z"), ("rx", "ry", "rz"), ("z", "x"), ("y",)])
+@each("name", ["panda", "puma560", "stanford", "planar2", "planar3", "youbot"])
 def test_singular_values_are_those_of_the_jacobian(
     name: str, rows: tuple[str, ...], rng: np.random.Generator
 ) -> None:
@@ -50,7 +51,7 @@ def test_singular_values_are_those_of_the_jacobian(
         assert (abs(w - sigma.prod(axis=1)) <= 4 * sigma.shape[1] * EPS * scale).all()
 
 
-@pytest.mark.parametrize("name", ["planar2", "planar3"])
+@each("name", ["planar2", "planar3"])
 def test_manipulability_of_a_planar_arm_is_the_root_of_det_jjt(
     name: str, rng: np.random.Generator
 ) -> None:
@@ -108,8 +109,8 @@ SINGULAR = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("case", SINGULAR)
+@each("dtype", [np.float64, np.float32])
+@each("case", SINGULAR)
 @pytest.mark.usefixtures("isa")
 def test_a_lost_direction_has_a_zero_singular_value(case: str, dtype: type) -> None:
     name, q, rows = SINGULAR[case]
@@ -125,7 +126,7 @@ def test_a_lost_direction_has_a_zero_singular_value(case: str, dtype: type) -> N
         assert (w <= few * sigma[..., 0] ** sigma.shape[-1]).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@each("dtype", [np.float64, np.float32])
 def test_singular_values_of_a_frame_that_does_not_move_are_zero(
     dtype: type, rng: np.random.Generator
 ) -> None:
@@ -140,7 +141,7 @@ def test_singular_values_of_a_frame_that_does_not_move_are_zero(
         assert not robot.bias_acceleration(q, np.ones_like(q), root, axes=robot.frames[-1]).any()
 
 
-@pytest.mark.parametrize("distance", [1e-1, 1e-4, 1e-8, 1e-12, 1e-16, 1e-160, 5e-324, 0.0])
+@each("distance", [1e-1, 1e-4, 1e-8, 1e-12, 1e-16, 1e-160, 5e-324, 0.0])
 def test_the_smallest_singular_value_vanishes_at_the_singularity(distance: float) -> None:
     # For two links: sigma_1 sigma_2 = |det J| = l_1 l_2 |sin q_2|.
     robot = supple.load("planar2")

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from supple.errors import InputError
 
 
-@pytest.mark.parametrize("axes", ["world", "body", "spatial", "panda_link3"])
+@each("axes", ["world", "body", "spatial", "panda_link3"])
 def test_power_is_the_same_at_the_joints_and_at_the_frame(axes: str) -> None:
     robot, rng = supple.load("panda"), np.random.default_rng(2)
     q, qd, f = robot.random(20, seed=rng), rng.normal(size=(20, 7)), rng.normal(size=(20, 6))

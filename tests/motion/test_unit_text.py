@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from cases import each
 from solving import solve
 from supple.motion.unit_text import error_text, joint_unit
 
@@ -13,7 +14,7 @@ PANDA = supple.load("panda")
 T = PANDA.fk(PANDA.neutral())
 
 
-@pytest.mark.parametrize(
+@each(
     ("position", "rotation", "text"),
     [
         (0.0123, 0.0045, "12.3 mm and 4.5 mrad"),

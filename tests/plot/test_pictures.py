@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from solving import solve
 from supple import errors
 from supple.plot import palette
@@ -106,7 +107,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@each("name", SHOWN)
 def test_html_of_results_is_well_formed_and_without_scripts(name: str) -> None:
     text = SHOWN[name]()._repr_html_()
     found = Balanced(text)
@@ -158,7 +159,7 @@ def test_earlier_configurations_are_drawn_transparent_behind_the_last() -> None:
     assert max(links[:-3]) < 0.6
 
 
-@pytest.mark.parametrize("q", [[0.0], np.zeros((2, 3, 6)), np.full(6, np.nan), "elbow"])
+@each("q", [[0.0], np.zeros((2, 3, 6)), np.full(6, np.nan), "elbow"])
 def test_a_bad_configuration_is_refused(q: Any) -> None:
     with pytest.raises((errors.InputError, ValueError), match=r"\(6,\)|convert"):
         sp.load("ur5e").plot(q)
@@ -253,8 +254,8 @@ PROTANOPIA = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.004
 DEUTERANOPIA = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
 
 
-@pytest.mark.parametrize("eyes", [np.eye(3), PROTANOPIA, DEUTERANOPIA])
-@pytest.mark.parametrize("colors", [palette.SERIES[:6], palette.AXES])
+@each("eyes", [np.eye(3), PROTANOPIA, DEUTERANOPIA])
+@each("colors", [palette.SERIES[:6], palette.AXES])
 def test_colors_are_distinct_for_color_blind_readers(eyes: Any, colors: tuple[str, ...]) -> None:
     srgb = np.array([palette.rgb(color) for color in colors]) / 255
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)

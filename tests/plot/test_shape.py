@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import supple as sp
+from cases import each
 from supple.describe import builtin_names
 from supple.plot.shape import shape_of
 
 ROBOTS = builtin_names()
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_segments_connect_the_base_with_every_tip_and_joint(name: str) -> None:
     robot = sp.load(name)
     shape = shape_of(robot)
@@ -34,7 +34,7 @@ def near(points: np.ndarray, point: np.ndarray) -> bool:
     return bool(np.linalg.norm(points - point, axis=1).min() < 1e-9)
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_segments_keep_their_lengths_unless_a_joint_slides(name: str) -> None:
     robot = sp.load(name)
     shape = shape_of(robot)
@@ -45,7 +45,7 @@ def test_segments_keep_their_lengths_unless_a_joint_slides(name: str) -> None:
     assert (~same_link).sum() == shape.prismatic.sum()
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_a_joint_moves_its_body_about_or_along_its_axis(name: str) -> None:
     """For the child's point at the joint, the joint's column of J is along the joint's axis."""
     robot = sp.load(name)
@@ -67,7 +67,7 @@ def test_a_joint_moves_its_body_about_or_along_its_axis(name: str) -> None:
             np.testing.assert_allclose(J[3:], axes[k], atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_the_view_of_a_robot_contains_most_of_its_workspace(name: str) -> None:
     robot = sp.load(name)
     shape = shape_of(robot)

@@ -10,6 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import supple as sp
+from cases import each
 from humanoids import humanoid
 from supple.errors import InputError
 from supple.motion.linearization import Array
@@ -106,7 +107,7 @@ def drawn_bvh(seed: int) -> tuple[str, Array, Array]:
     return "\n".join(["HIERARCHY", *head, *motion]), positions @ up.T, up @ rotations
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_bvh_agrees_with_formulas(seed: int, tmp_path: Path) -> None:
     text, positions, rotations = drawn_bvh(seed)
     (tmp_path / "a.bvh").write_text(text)
@@ -116,7 +117,7 @@ def test_bvh_agrees_with_formulas(seed: int, tmp_path: Path) -> None:
     np.testing.assert_allclose(read.rotations, rotations, atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "words"),
     [
         (("MOTION", "MOVES"), "needs HIERARCHY and MOTION"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from singularities.arms import ROBOTS, arms, more_arms
 from singularities.measures import errors
 from singularities.passages import BEYOND, DT, INSIDE, KINDS, MOVES, across, passage
@@ -75,7 +76,7 @@ def test_poses_beyond_the_edge_of_a_passage_are_unreachable(name: str) -> None:
     assert np.array_equal(here.reachable, far <= 0)
 
 
-@pytest.mark.parametrize(("name", "posture"), POSTURES)
+@each(("name", "posture"), POSTURES)
 def test_no_joint_moves_the_tool_along_the_lost_direction_of_a_singularity(
     name: str, posture: str
 ) -> None:

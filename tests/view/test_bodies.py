@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from supple.describe import builtin_names
 from supple.plot.shape import shape_of
 from supple.view.bodies import solids_of
@@ -26,18 +27,18 @@ def test_every_robot_has_solids_around_its_skeleton(name: str) -> None:
     shape, solids = shape_of(robot), solids_of(robot)
     for points in (*shape.ends, shape.joints):
         for link, at in zip(points.link, points.position, strict=True):
-            own = [each for each in solids if each.link == shape.links[link]]
+            own = [one for one in solids if one.link == shape.links[link]]
             if not own:
                 continue  # the solid of a prismatic joint belongs to its parent
-            low = np.min([each.vertices.min(axis=0) for each in own], axis=0)
-            high = np.max([each.vertices.max(axis=0) for each in own], axis=0)
+            low = np.min([one.vertices.min(axis=0) for one in own], axis=0)
+            high = np.max([one.vertices.max(axis=0) for one in own], axis=0)
             assert (low - 1e-9 <= at).all()
             assert (at <= high + 1e-9).all()
-    for each in solids:
-        assert np.isfinite(each.vertices).all()
-        assert each.faces.max() < len(each.vertices)
-        assert each.link in robot.frames
-    assert set(robot.tips) <= {each.link for each in solids}
+    for one in solids:
+        assert np.isfinite(one.vertices).all()
+        assert one.faces.max() < len(one.vertices)
+        assert one.link in robot.frames
+    assert set(robot.tips) <= {one.link for one in solids}
 
 
 URDF = """<robot name="r">
@@ -73,7 +74,7 @@ def test_visuals_of_a_file_are_read(tmp_path: Path) -> None:
     np.testing.assert_allclose(box.vertices.min(axis=0), [-0.5, -1, -0.5])
     np.testing.assert_allclose(np.ptp(part.vertices, axis=0), [2, 2, 2])
     np.testing.assert_allclose(np.ptp(cylinder.vertices[:, 2]), 0.5)
-    assert [each.link for each in solids] == ["base", "a", "a"]
+    assert [one.link for one in solids] == ["base", "a", "a"]
     assert len(problems) == 2
     assert "missing.stl" in problems[0]
     assert ".txt" in problems[1]
@@ -90,7 +91,7 @@ def test_the_error_about_a_missing_mesh_names_it(tmp_path: Path) -> None:
         mesh_file("package://pack/none.stl", package(tmp_path))
 
 
-@pytest.mark.parametrize("text", ["", "<mujoco/>", "<robot", "<robot name='r'/>"])
+@each("text", ["", "<mujoco/>", "<robot", "<robot name='r'/>"])
 def test_files_without_visuals_have_no_solids(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.xml").write_text(text)
     assert solids_in(tmp_path / "x.xml", sp.load("panda")) == ([], [])
@@ -128,9 +129,9 @@ def test_shapes_of_an_mjcf_file_are_where_mujoco_has_them(tmp_path: Path) -> Non
     assert len(solids) == len(shown) == 6
     assert solids[0].color == (0, 255, 0)
     assert solids[1].color == (255, 0, 0)
-    for i, each in zip(shown, solids, strict=True):
-        T = robot.fk(q, each.link)
-        at = each.vertices @ T[:3, :3].T + T[:3, 3]
+    for i, one in zip(shown, solids, strict=True):
+        T = robot.fk(q, one.link)
+        at = one.vertices @ T[:3, :3].T + T[:3, 3]
         low, high = at.min(axis=0), at.max(axis=0)
         R = data.geom_xmat[i].reshape(3, 3)
         half = np.abs(R) @ model.geom_aabb[i, 3:]
@@ -162,11 +163,11 @@ def test_solids_of_a_world_have_the_sizes_and_poses_of_its_shapes() -> None:
         "hull": (c.ConvexHull(np.eye(4, 3) * (0.1, 0.2, 0.3), 0.0, T), (0.1, 0.2, 0.3)),
     }
     world = sp.World({name: shape for name, (shape, _) in shapes.items()})
-    for each in obstacle_solids(world):
+    for one in obstacle_solids(world):
         back = np.linalg.inv(T)
-        own = each.vertices @ back[:3, :3].T + back[:3, 3]
-        size = np.asarray(shapes[each.link][1])
-        assert np.allclose(np.ptp(own, axis=0), size, atol=0.02 * size.max()), each.link
+        own = one.vertices @ back[:3, :3].T + back[:3, 3]
+        size = np.asarray(shapes[one.link][1])
+        assert np.allclose(np.ptp(own, axis=0), size, atol=0.02 * size.max()), one.link
     robot = sp.load("ur5e")
     held = sp.World(links={"link2": c.Sphere(0.1)}, attached={"tool0": [c.Sphere(0.2)]})
-    assert [each.link for each in link_solids(robot, held)] == ["link2", "tool0"]
+    assert [one.link for one in link_solids(robot, held)] == ["link2", "tool0"]

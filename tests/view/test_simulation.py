@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from cases import each
 from supple import errors
 from supple.describe import builtin_names
 from supple.view.methods import method, method_names, numbers_of
@@ -42,7 +43,7 @@ def test_a_robot_starts_inside_its_limits_and_rests(name: str) -> None:
     assert measured.sigma_min > 1e-3
 
 
-@pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560", "youbot"])
+@each("name", ["panda", "ur5e", "iiwa14", "puma560", "youbot"])
 def test_an_arm_starts_above_its_base_and_stretched_out(name: str) -> None:
     """No link is below the base, and the tool is farther from the base than the elbow."""
     robot = sp.load(name)
@@ -65,7 +66,7 @@ def test_the_status_names_the_joints_at_a_limit() -> None:
     assert joint in measured.status
 
 
-@pytest.mark.parametrize(("name", "axis"), [("panda", 2), ("youbot", 2), ("double_y", 1), ("y", 1)])
+@each(("name", "axis"), [("panda", 2), ("youbot", 2), ("double_y", 1), ("y", 1)])
 def test_the_view_has_y_up_for_planar_robots_and_z_up_for_others(name: str, axis: int) -> None:
     assert up_axis(sp.load(name)) == axis
 
@@ -77,9 +78,9 @@ def test_every_method_follows_and_keeps_limits(name: str) -> None:
     simulation = Simulation(robot, method=name)
     before = simulation.q
     through_singularity(simulation)
-    for each in simulation.history:
-        assert np.abs(each.speeds).max() <= 1 + 1e-9
-        assert np.isfinite([each.sigma_min, each.damping, each.position_error]).all()
+    for one in simulation.history:
+        assert np.abs(one.speeds).max() <= 1 + 1e-9
+        assert np.isfinite([one.sigma_min, one.damping, one.position_error]).all()
     q = simulation.q
     assert (q >= robot.lower).all()
     assert (q <= robot.upper).all()
@@ -111,11 +112,11 @@ def test_the_ghost_of_the_pseudoinverse_is_faster() -> None:
         simulation.advance(0.02)
         ghost.append(simulation.ghost_q)
     fastest = np.abs(np.diff(ghost, axis=0)).max() / 0.02
-    damped = max(np.abs(each.speeds).max() for each in simulation.history) * np.pi
+    damped = max(np.abs(one.speeds).max() for one in simulation.history) * np.pi
     assert fastest > 3 * damped
 
 
-@pytest.mark.parametrize("lost", [1e9, -1e9])
+@each("lost", [1e9, -1e9])
 def test_a_diverged_ghost_returns_to_the_robot(lost: float) -> None:
     simulation = Simulation(sp.load("ur5e"))
     simulation.show_ghost(True)
@@ -134,7 +135,7 @@ def test_a_long_pause_does_not_make_the_robot_jump() -> None:
     assert np.abs(simulation.q - before).max() <= 0.11 * simulation.robot.max_speed.max()
 
 
-@pytest.mark.parametrize(
+@each(
     "settings",
     [
         {"method": "Magic"},
@@ -159,12 +160,12 @@ def test_settings_of_the_viewer_limit_the_motion(mode: str) -> None:
     simulation = Simulation(sp.load("ur5e"))
     simulation.change(speed_factor=0.1, max_acceleration=5.0, max_norm=0.2, mode=mode)
     through_singularity(simulation, 1.0)
-    norm = [np.linalg.norm(each.speeds * np.pi) for each in simulation.history]
+    norm = [np.linalg.norm(one.speeds * np.pi) for one in simulation.history]
     assert max(norm) <= 0.2 + 1e-9
     assert max(norm) > 0.05
 
 
-@pytest.mark.parametrize("pose", [np.full((4, 4), np.nan), np.zeros((4, 4)), np.eye(3), "x"])
+@each("pose", [np.full((4, 4), np.nan), np.zeros((4, 4)), np.eye(3), "x"])
 def test_a_bad_target_is_refused(pose: Any) -> None:
     simulation = Simulation(sp.load("panda"))
     before = simulation.targets
@@ -311,7 +312,7 @@ def test_the_simulation_may_be_changed_from_several_threads() -> None:
     assert not problems
 
 
-@pytest.mark.parametrize("name", method_names())
+@each("name", method_names())
 def test_given_parameters_of_a_method_replace_its_defaults(name: str) -> None:
     robot = sp.load("panda")
     numbers = numbers_of(method(name, robot, dt=DT))

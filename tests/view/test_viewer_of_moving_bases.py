@@ -7,6 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import supple as sp
+from cases import each
 from supple.describe import Description, Joint
 from supple.view.panel import EXPORTS, exported
 from supple.view.path import ToolPath
@@ -78,7 +79,7 @@ def test_a_robot_follows_its_targets_and_its_base(name: str, task: str) -> None:
     assert simulation.replaying
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@each("name", ROBOTS)
 def test_sliders_move_one_coordinate(name: str) -> None:
     """The three sliders of a quaternion set its rotation vector, as computed by SciPy."""
     robot = ROBOTS[name]
