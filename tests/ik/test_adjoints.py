@@ -126,7 +126,7 @@ def test_the_gradient_of_a_solution_agrees_with_a_singular_value_decomposition(
     """For random robots of all sizes with one tip or several, at random places and at limits."""
     kind = supple.PositionTask if positions else supple.PoseTask
     damping, met, held = 1e-2, 0, 0
-    for seed in range(nightly(400, 40)):
+    for seed in range(nightly(400, 20)):
         robot, rng = draw(seed), np.random.default_rng(seed)
         if not robot.nv:
             continue

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tests.conftest import RobotFiles
 
 import supple as sp
-from all_solutions import TURN, check_solutions, contains, difference
+from all_solutions import TURN, check_solutions, contain, contains, difference
 from cases import each
+from sizes import nightly
 from solving import solve
 from supple.describe.joint import Joint
 from supple.ik.branches.arms import GRID
@@ -49,10 +50,8 @@ def check_round_trip(robot: sp.Robot, q: Array) -> Solutions:
     assert len(found) == found.count.sum()
     assert found.complete.all()
     within = 1e-9 * sensitivity(robot, q) + 1e-9
-    for one, solutions, tolerance in zip(q, found.split(), within, strict=True):
-        assert contains(solutions.q, one, tolerance)
-    for target, solutions in zip(T[:20], found.split(), strict=False):
-        check_solutions(robot, target, solutions)
+    assert contain(found, q, within).all()
+    check_solutions(robot, T, found)
     return found
 
 
@@ -72,7 +71,7 @@ def test_all_solutions_are_found_for_an_arm_from_a_urdf_file(robot_files: RobotF
 def test_all_solutions_are_found_for_random_spherical_and_parallel_arms(
     form: str, first: int
 ) -> None:
-    for seed in range(10):
+    for seed in range(nightly(10, 4)):
         robot = random_arm(form, first, seed)
         assert (robot.structure.form, robot.structure.first) == (form, first)
         check_round_trip(robot, robot.random(100, seed=seed))
@@ -282,15 +281,14 @@ def test_joints_that_do_not_move_the_end_effector_stay_at_q0() -> None:
 def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
     """Solutions are those of the arm with one joint frozen at each value of a grid."""
     robot = sp.load(name)
-    T = robot.fk(robot.random(30, seed=14))
+    T = robot.fk(robot.random(nightly(30, 12), seed=14))
     found = solve(robot, T, solutions="all")
     assert not found.complete.any()
     assert (found.count > 0).all()
     assert found.count.mean() > 20
     assert found.sampled.all()
     joint = robot.joint_names.index(found.reason.split()[-1])
-    for target, solutions in zip(T, found.split(), strict=True):
-        check_solutions(robot, target, solutions, 1e-6)
+    check_solutions(robot, T, found, 1e-6)
     for target, solutions in zip(T[:3], found.split(), strict=False):
         for value in np.unique(np.round(solutions.q[:, joint], 6))[:5]:
             part = np.abs(solutions.q[:, joint] - value) < 1e-5
@@ -367,12 +365,10 @@ def test_all_solutions_of_slightly_misaligned_arms_reach_the_target(name: str) -
     T = robot.fk(q)
     found = solve(robot, T, solutions="all")
     assert found.complete.mean() > 0.99
-    for one, target, solutions in zip(q, T, found.split(), strict=True):
-        if solutions.complete:
-            assert contains(solutions.q, one, 1e-6)
-        else:
-            assert "misaligned" in solutions.reason
-        check_solutions(robot, target, solutions, 1e-6)
+    assert contain(found, q, 1e-6)[found.complete].all()
+    for k in np.flatnonzero(~found.complete):
+        assert "misaligned" in found.of(int(k)).reason
+    check_solutions(robot, T, found, 1e-6)
 
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
@@ -380,13 +376,12 @@ def test_all_solutions_of_slightly_misaligned_arms_reach_the_target(name: str) -
 def test_all_solutions_of_misaligned_redundant_arms_reach_the_target(name: str, seed: int) -> None:
     """All solutions of an arm of seven joints reach the target, with one joint on its grid."""
     robot = misaligned(name, seed)
-    T = robot.fk(robot.random(20, seed=seed))
+    T = robot.fk(robot.random(nightly(20, 8), seed=seed))
     found = solve(robot, T, solutions="all")
-    assert len(found.q) > 20 * 8
+    assert len(found.q) > 8 * len(T)
     grids = [len(np.unique(joint.round(9))) for joint in found.q.T]
     assert min(grids) <= GRID
-    for target, solutions in zip(T, found.split(), strict=True):
-        check_solutions(robot, target, solutions, 1e-6)
+    check_solutions(robot, T, found, 1e-6)
 
 
 def test_wrong_arguments_for_all_solutions_get_a_hint() -> None:

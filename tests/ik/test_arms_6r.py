@@ -15,12 +15,13 @@ from tests.support import arms_6r
 
 import supple as sp
 from generated import seeds
+from sizes import nightly
 from solving import solve
 
 Array = NDArray[np.float64]
-ARMS = int(os.environ.get("SUPPLE_ARMS", "160"))
+ARMS = int(os.environ.get("SUPPLE_ARMS", "64"))
 GROUPS = 4  # tests that share the arms
-SEARCHED = 8  # arms of each group whose solutions are compared with those of a search
+SEARCHED = nightly(8, 4)  # arms of each group whose solutions are compared with those of a search
 TIGHT = {"position_tolerance": 1e-10, "rotation_tolerance": 1e-10}
 
 

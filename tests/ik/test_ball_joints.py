@@ -8,9 +8,10 @@ import pytest
 import supple as sp
 from floating import floating_arm, rescaled
 from moving_trees import moving
+from sizes import nightly
 
 Array = np.ndarray
-ROBOTS = ("ur5e", "floating arm", *range(8))
+ROBOTS = ("ur5e", "floating arm", *range(nightly(8, 6)))
 STEPPED = ("floating arm", 0, 1, 2, 3, 5)  # 4 has rails of kilometers, too long for small steps
 RULE = sp.DLS(sp.damping.Constant(1e-4))
 

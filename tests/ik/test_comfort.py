@@ -10,12 +10,13 @@ import pytest
 import supple
 from cases import each
 from generated import case, seeds
+from sizes import nightly
 from solving import solve
 from supple.ik.preference import discomfort
 
 Array = np.ndarray
 COUNT = int(os.environ.get("SUPPLE_COMFORT_TARGETS", "300"))
-CASES = int(os.environ.get("SUPPLE_COMFORT_CASES", "40"))
+CASES = int(os.environ.get("SUPPLE_COMFORT_CASES", nightly("40", "20")))
 
 
 def top_down(count: int, seed: int, reach: tuple[float, float]) -> Array:

@@ -57,7 +57,7 @@ def descended(
 def test_a_search_takes_as_many_iterations_as_the_same_steps_in_numpy(
     rule: KernelRule, max_step: float | None
 ) -> None:
-    count = nightly(12, 6)
+    count = nightly(12, 4 if max_step is None else 2)
     ends, away = PANDA.random(count, seed=21), np.random.default_rng(3).normal(size=(count, 7))
     ends[count // 2 :, 3] = PANDA.upper[3]  # half of the targets are at a limit
     begin = np.clip(ends + 0.1 * away, PANDA.lower, PANDA.upper)
@@ -71,7 +71,9 @@ def test_a_search_takes_as_many_iterations_as_the_same_steps_in_numpy(
         compared += 1
         np.testing.assert_allclose(found.q, q, rtol=0, atol=1e-8)
         assert found.iterations == iterations
-    least = count // 3 if isinstance(rule, Region) and rule.direction else 2 * count // 3
+    least = 2 * count // 3
+    if isinstance(rule, Region) and rule.direction:
+        least = max(1, count // 3)
     assert compared >= least
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tests.conftest import RobotFiles
 
 import supple as sp
+from all_solutions import check_solutions, contain, contains, difference
 from solving import solve
 from supple import _core
 from supple.ik.branches.general import SETS, general_arm, numbers_of
@@ -25,14 +26,6 @@ def any_arm(seed: int) -> sp.Robot:
     """Return an arm with random link lengths and twists, without limits."""
     rng = np.random.default_rng(seed)
     return sp.dh(rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4)))
-
-
-def difference(a: Array, b: Array) -> Array:
-    return np.asarray((a - b + np.pi) % (2 * np.pi) - np.pi)
-
-
-def contains(found: Array, q: Array, within: float) -> bool:
-    return bool((np.abs(difference(found, q)).max(axis=-1) <= within).any())
 
 
 def numbered(robot: sp.Robot, start: int) -> _core.GeneralSpec:
@@ -79,16 +72,11 @@ def check_complete(robot: sp.Robot, q: Array, share: float) -> None:
     T = robot.fk(q)
     found = solve(robot, T, solutions="all")
     assert found.complete.mean() >= share
-    for one, target, solutions in zip(q, T, found.split(), strict=True):
-        reached = robot.fk(solutions.q)
-        np.testing.assert_allclose(reached, np.broadcast_to(target, reached.shape), atol=1e-6)
-        sensitivity = 1 / np.linalg.svd(robot.jacobian(one), compute_uv=False)[-1]
-        if solutions.complete:
-            assert contains(solutions.q, one, 1e-9 * sensitivity + 1e-9)
-        else:
-            assert "eigenvalues" in solutions.reason
-        for i, other in enumerate(solutions.q):
-            assert not contains(solutions.q[:i], other, 1e-6)
+    check_solutions(robot, T, found, 1e-6)
+    sensitivity = 1 / np.linalg.svd(robot.jacobian(q), compute_uv=False)[:, -1]
+    assert contain(found, q, 1e-9 * sensitivity + 1e-9)[found.complete].all()
+    for k in np.flatnonzero(~found.complete):
+        assert "eigenvalues" in found.of(int(k)).reason
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ import generated
 import supple
 from generated import CASES, FIRST, TARGETS
 from rescaled import moved, rescaled, with_length
-from sizes import a_third
-from solving import solve
+from sizes import a_third, nightly
+from solving import batch, solve
 from supple import SolveStatus
+
+Array = np.ndarray
 
 # Robots whose targets are easily missed: some rows in the axes of the frame,
 # half-open prismatic joints, sizes of kilometers, frames that only turn.
@@ -32,14 +35,29 @@ ODD = (920018, 6060303, 6080407, 6100032, 7100180)
 def test_reachable_targets_are_met() -> None:
     """No reachable target is called unreachable, and at most 1 in 10^5 is not converged."""
     missed = []
-    for seed in (*HARD, *range(FIRST, FIRST + CASES)):
+    count = nightly(CASES, 40)
+    for seed in (*HARD, *range(FIRST, FIRST + count)):
         found = generated.case(seed, TARGETS).solve()
         assert not (found.status == SolveStatus.UNREACHABLE).any(), seed
         missed += [seed] * int((~found.success).sum())
-    assert len(missed) <= CASES * TARGETS / 1e5, missed
+    assert len(missed) <= count * TARGETS / 1e5, missed
 
 
-def in_unit(case: generated.Case, factor: float, **options: Any) -> Any:
+@lru_cache(maxsize=64)
+def drawn(seed: int) -> generated.Case:
+    """Return a case with lengths of about 1 m."""
+    return generated.case(seed, 100 if seed == ODD[0] else TARGETS, size=1.0)
+
+
+@lru_cache(maxsize=64)
+def solved(seed: int, seeded: bool = False) -> tuple[Array, Array, Array]:
+    """Return the status, q and restarts of a case, with or without q0."""
+    case = drawn(seed)
+    found = case.solve(**({"q0": case.q[0]} if seeded else {}))
+    return found.status, found.q, found.restarts
+
+
+def in_unit(case: generated.Case, factor: float, **options: Any) -> tuple[Array, Array, Array]:
     """Solve a case with scaled lengths; return the status, q in the unscaled unit, and restarts."""
     robot = rescaled(case.robot, factor)
     unit = np.where(robot.prismatic, factor, 1.0)
@@ -47,7 +65,7 @@ def in_unit(case: generated.Case, factor: float, **options: Any) -> Any:
     targets = [moved(T, task, factor) for T, task in zip(case.targets, case.tasks, strict=True)]
     if "q0" in options:
         options["q0"] = options["q0"] * unit
-    found = solve(robot, targets, tasks=tasks, position_tolerance=1e-6 * factor, **options)
+    found = batch(robot, targets, tasks=tasks, position_tolerance=1e-6 * factor, **options)
     return found.status, found.q / unit, found.restarts
 
 
@@ -56,28 +74,23 @@ def test_scaling_lengths_by_a_power_of_two_scales_results_exactly(exponent: int 
     """Floating-point numbers scale exactly by powers of two, so the results do as well."""
     seeds = range(FIRST, FIRST + max(8, CASES // 8))
     for seed in (*a_third(seeds, exponent), *ODD):
-        case = generated.case(seed, 100 if seed == ODD[0] else TARGETS, size=1.0)
+        case = drawn(seed)
         if exponent is None:
             factor = 2.0 ** np.random.default_rng((3, seed)).integers(-20, 21)
         else:
             factor = 2.0**exponent
-        for options in ({}, {"q0": case.q[0]}):
-            found = case.solve(**options)
-            for own, other in zip(
-                (found.status, found.q, found.restarts),
-                in_unit(case, factor, **options),
-                strict=True,
-            ):
+        for seeded in (False, True):
+            scaled = in_unit(case, factor, **({"q0": case.q[0]} if seeded else {}))
+            for own, other in zip(solved(seed, seeded), scaled, strict=True):
                 np.testing.assert_array_equal(other, own, err_msg=f"{seed}, {factor}")
 
 
 def test_the_unit_of_length_does_not_change_the_status() -> None:
     """Factors other than powers of two also change the rounding errors, but not the status."""
     for seed in range(FIRST, FIRST + max(8, CASES // 4)):
-        case = generated.case(seed, TARGETS, size=1.0)
         factor = 10 ** np.random.default_rng((4, seed)).uniform(-6, 6)
-        status = in_unit(case, factor)[0]
-        np.testing.assert_array_equal(status, case.solve().status, err_msg=f"{seed}, {factor}")
+        status = in_unit(drawn(seed), factor)[0]
+        np.testing.assert_array_equal(status, solved(seed)[0], err_msg=f"{seed}, {factor}")
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e-3, 1e3, 1e6])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pinocchio as pin
 import pytest
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 import supple as sp
+from drawn_paths import interpolated
+from sizes import nightly
 from solving import solve
 from supple import errors
 from supple.kinematics.rotation import exp, log
@@ -34,46 +36,59 @@ def off_path(robot: sp.Robot, poses: Array, found: sp.paths.PlannedPath, times: 
     """Return the largest deviations from a path [m], [rad], at `times` points per pose."""
     worst = np.zeros(2)
     for piece in found.pieces:
-        for x in np.arange(piece.s[0], piece.s[-1], 1 / times):
-            i = min(int(x), len(poses) - 2)
-            f, A, B = x - i, poses[i], poses[i + 1]
-            R = A[:3, :3] @ pin.exp3(f * pin.log3(A[:3, :3].T @ B[:3, :3]))
-            now = robot.fk(piece.at(x))
-            away = np.linalg.norm(now[:3, 3] - (1 - f) * A[:3, 3] - f * B[:3, 3])
-            worst = np.maximum(worst, [away, np.linalg.norm(pin.log3(R.T @ now[:3, :3]))])
+        if len(piece) == 1:
+            continue
+        x = np.arange(piece.s[0], piece.s[-1], 1 / times)
+        wanted, now = interpolated(poses, x), robot.fk(piece.at(x))
+        away = np.linalg.norm(now[:, :3, 3] - wanted[:, :3, 3], axis=1).max(initial=0.0)
+        turns = wanted[:, :3, :3].swapaxes(1, 2) @ now[:, :3, :3]
+        worst = np.maximum(worst, [away, Rotation.from_matrix(turns).magnitude().max(initial=0.0)])
     return worst
 
 
-def tracked(robot: sp.Robot, q: Array, poses: Array, parts: int = 20) -> Array | None:
-    """Track a solution along a path by Newton's method; return None if it leaves the limits."""
-    for A, B in pairwise(poses):
+def tracked(robot: sp.Robot, q: Array, paths: Array, parts: int = 20) -> NDArray[np.bool_]:
+    """Return whether solutions (K, n) can be tracked along paths (K, count, 4, 4) in the limits.
+
+    They are tracked by Newton's method.
+    """
+    good = np.ones(len(q), bool)
+    for A, B in pairwise(paths.swapaxes(0, 1)):
+        turn = log(A[:, :3, :3].swapaxes(1, 2) @ B[:, :3, :3])
         for f in np.arange(1, parts + 1) / parts:
-            R = A[:3, :3] @ exp(f * log(A[:3, :3].T @ B[:3, :3]))
-            p, before = (1 - f) * A[:3, 3] + f * B[:3, 3], q
+            R = A[:, :3, :3] @ exp(f * turn)
+            p, before = (1 - f) * A[:, :3, 3] + f * B[:, :3, 3], q
             for _ in range(6):
                 now = robot.fk(q)
-                e = np.concatenate([p - now[:3, 3], log(R @ now[:3, :3].T)])
+                turns = log(R @ now[:, :3, :3].swapaxes(1, 2))
+                e = np.concatenate([p - now[:, :3, 3], turns], axis=1)
                 J = robot.jacobian(q)
-                q = q + J.T @ np.linalg.solve(J @ J.T + 1e-12 * np.eye(6), e)
-            outside = (q < robot.lower).any() or (q > robot.upper).any()
-            if outside or np.abs(e).max() > 1e-6 or np.abs(q - before).max() > 0.3:
-                return None
-    return q
+                JJt = J @ J.swapaxes(1, 2) + 1e-12 * np.eye(6)
+                q = q + (J.swapaxes(1, 2) @ np.linalg.solve(JJt, e[..., None]))[..., 0]
+            good &= ((robot.lower <= q) & (q <= robot.upper)).all(axis=1)
+            good &= np.abs(e).max(axis=1) <= 1e-6
+            good &= np.abs(q - before).max(axis=1) <= 0.3
+            q = np.where(good[:, None], q, before)
+    return good
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_line_with_a_branch_is_followed_without_a_jump(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    q = rng.uniform(-2, 2, 6)
-    poses = line(UR5E, q, rng.uniform(-0.25, 0.25, 3), rng.uniform(-0.5, 0.5, 3), 40)
-    every = solve(UR5E, poses[0], solutions=100)
-    exists = any(tracked(UR5E, each, poses) is not None for each in every.q[every.success])
-    found = sp.plan_path(UR5E, poses)
-    if exists:
-        assert found.continuous
-    if found.continuous:
-        np.testing.assert_allclose(UR5E.fk(found.q), poses, atol=1e-6)
-    assert (off_path(UR5E, poses, found, 20) <= [1e-4, 1e-3]).all()
+def test_lines_with_a_branch_are_followed_without_a_jump() -> None:
+    lines, starts, count = [], [], nightly(8, 4)
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        q = rng.uniform(-2, 2, 6)
+        move, turn = rng.uniform(-0.25, 0.25, 3), rng.uniform(-0.5, 0.5, 3)
+        lines.append(line(UR5E, q, move, turn, 40))
+        every = solve(UR5E, lines[-1][0], solutions=100)
+        starts.append(every.q[every.success])
+    of = np.repeat(np.arange(count), [len(q) for q in starts])
+    branches = tracked(UR5E, np.concatenate(starts), np.array(lines)[of])
+    for seed, poses in enumerate(lines):
+        found = sp.plan_path(UR5E, poses)
+        if branches[of == seed].any():
+            assert found.continuous, seed
+        if found.continuous:
+            np.testing.assert_allclose(UR5E.fk(found.q), poses, atol=1e-6, err_msg=str(seed))
+        assert (off_path(UR5E, poses, found, 20) <= [1e-4, 1e-3]).all(), seed
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda", "iiwa14"])

@@ -2,7 +2,7 @@
 
 Every path has a result: configurations and splines without NaN, inside the limits everywhere, with
 the deviation that is reported, and a reason where the path ends. SUPPLE_PATHS sets the number of
-paths (default 60).
+paths (default 24).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from supple.tasks.layout import compile_tasks
 
 Array = np.ndarray
 
-PATHS = int(os.environ.get("SUPPLE_PATHS", "60"))
+PATHS = int(os.environ.get("SUPPLE_PATHS", "24"))
 ROUNDING = 1e-12
 # Seeds among 10^4 whose paths provoke errors: a solution of a misaligned arm off the path, a target
 # within the tolerances called out of reach, a joint that turns beyond its limit.

@@ -121,7 +121,7 @@ def judged(
 @pytest.mark.parametrize("part", range(3))
 def test_no_place_on_a_path_is_closer_than_its_certificate(part: int) -> None:
     whole = bent = 0
-    for seed in seeds(nightly(60, 6))[part::3]:
+    for seed in seeds(nightly(60, 3))[part::3]:
         robot = robot_of(seed)
         q = motion_of(robot, seed, 12)
         world = world_of(robot, q, seed)

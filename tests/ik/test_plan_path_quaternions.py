@@ -67,7 +67,7 @@ def between(poses: Array, k: int, share: float) -> Array:
     return sp.poses.interpolate(poses[k], poses[k + 1], np.array([share]))[0]
 
 
-@pytest.mark.parametrize("seed", seeds(nightly(60, 4)))
+@pytest.mark.parametrize("seed", seeds(nightly(60, 2)))
 def test_a_path_that_can_be_followed_is_followed(seed: int) -> None:
     robot = robot_of(seed)
     tip, q = robot.tips[0], walk(robot, seed, 25)
@@ -92,7 +92,7 @@ def test_a_path_that_can_be_followed_is_followed(seed: int) -> None:
 
 
 def test_random_robots_follow_positions() -> None:
-    for seed in seeds(nightly(60, 6)):
+    for seed in seeds(nightly(60, 4)):
         robot = moving(seed)
         q = walk(robot, seed, 12)
         tip = robot.tips[0]

@@ -40,7 +40,7 @@ def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) 
 @pytest.mark.parametrize("name", ARMS)
 def test_reachable_targets_are_solved_in_single_calls(name: str) -> None:
     robot = supple.load(name)
-    T = robot.fk(robot.random(200, seed=8))
+    T = robot.fk(robot.random(nightly(200, 80), seed=8))
     for target in T:
         found = solve(robot, target)
         assert found.status is SolveStatus.CONVERGED
@@ -138,7 +138,7 @@ def test_earlier_calls_do_not_change_a_result() -> None:
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
 def test_targets_on_the_boundary_are_met_and_beyond_it_unreachable(name: str) -> None:
     robot = supple.load(name)
-    _, T0, T5 = boundary(robot, 200)
+    _, T0, T5 = boundary(robot, nightly(200, 80))
     for gate in GATES:
         bounds = {"position_tolerance": gate[0], "rotation_tolerance": gate[1]}
         reached = solve(robot, T0, **bounds)
@@ -208,7 +208,7 @@ def test_solutions_from_the_previous_q_do_not_jump_along_a_path(name: str) -> No
 
 def test_the_solution_found_with_q0_is_usually_the_nearest_of_many() -> None:
     robot = supple.load("puma560")
-    count = nightly(100, 40)
+    count = nightly(100, 20)
     T = robot.fk(robot.random(count, seed=16))
     starts = robot.random(count, seed=17)
     batch = solve(robot, T, q0=starts)

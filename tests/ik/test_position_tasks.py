@@ -11,6 +11,7 @@ import pytest
 
 import supple
 from cases import each
+from sizes import nightly
 from solving import solve
 from supple import PoseTask, PositionTask, PostureTask
 from supple.errors import InputError
@@ -36,7 +37,7 @@ def test_targets_of_every_kind_of_task_are_met(kind: str) -> None:
     robot, tasks = supple.load("panda"), PANDA[kind]
     frames = set(robot.frames)
     assert {task.frame for task in tasks} <= frames
-    targets = reached(robot, tasks, robot.random(100, seed=1))
+    targets = reached(robot, tasks, robot.random(nightly(100, 40), seed=1))
     found = solve(robot, targets, tasks=tasks)
     assert found.success.all()
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
@@ -78,7 +79,7 @@ def test_starts_from_the_seed_table_include_a_newton_step(kind: str) -> None:
 def test_positions_of_all_end_effectors_of_a_tree_are_met(name: str) -> None:
     robot = supple.load(name)
     tasks = tuple(PositionTask(tip) for tip in robot.tips)
-    targets = reached(robot, tasks, robot.random(200, seed=3))
+    targets = reached(robot, tasks, robot.random(nightly(200, 80), seed=3))
     found = solve(robot, targets, tasks=tasks)
     assert found.success.mean() >= 0.99
     assert (

@@ -9,12 +9,13 @@ import generated
 import supple
 from generated import CASES, seeds
 from several_arms import arms
+from sizes import nightly
 from solving import solve
 from supple import PoseTask, PositionTask, SolveStatus
 from supple.ik.problem import compile_problem
 from targets import boundary, reached
 
-SEEDS = seeds(max(40, CASES // 20))
+SEEDS = seeds(max(nightly(40, 16), CASES // 20))
 
 
 def beyond(robot: supple.Robot, task: PoseTask | PositionTask, q: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from supple.tasks import OpenTask
 from targets import reached
 
 Array = np.ndarray
-ROBOTS = int(os.environ.get("SUPPLE_TASK_ROBOTS", nightly("60", "20")))
+ROBOTS = int(os.environ.get("SUPPLE_TASK_ROBOTS", nightly("60", "8")))
 
 
 def some(robot: supple.Robot, count: int) -> list[Array]:

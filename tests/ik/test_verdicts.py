@@ -43,7 +43,7 @@ def test_targets_with_all_joints_of_a_chain_at_limits_are_met(joints: int) -> No
     """Targets are met even for random chains in which one start in 10,000 finds a solution."""
     for seed in range(nightly(6, 2)):
         robot = chain(seed, joints)
-        T = robot.fk(corner_configurations(robot, 300, seed))
+        T = robot.fk(corner_configurations(robot, nightly(300, 150), seed))
         found = solve(robot, T)
         assert np.all(found.success), (seed, np.flatnonzero(~found.success))
         hold(robot, T, found)
@@ -52,7 +52,7 @@ def test_targets_with_all_joints_of_a_chain_at_limits_are_met(joints: int) -> No
 @pytest.mark.parametrize("name", ARMS)
 def test_targets_with_some_joints_at_limits_are_met(name: str) -> None:
     robot = supple.load(name)
-    count = nightly(4000, 1500)
+    count = nightly(4000, 600)
     q, share = robot.random(count, seed=1), np.random.default_rng(5).random((count, robot.dof))
     q = np.where(share < 1 / 3, robot.lower, np.where(share < 2 / 3, robot.upper, q))
     T = robot.fk(q, robot.tips[0])

@@ -12,6 +12,7 @@ import pytest
 import supple
 from calls import calls
 from cases import each
+from sizes import nightly
 from supple.describe import Description, Joint, Mimic
 
 PANDA = supple.load("panda")
@@ -283,7 +284,8 @@ def test_finite_coordinates_give_finite_results_or_an_error(what: str, dtype: ty
     robot = sliding()
     most = float(np.finfo(dtype).max)
     values = [0.0, 1.0, -1e14, 1e20, 1e37, 1e99, 1e200, most / 2, -most]
-    for q in itertools.product([v for v in values if abs(v) <= most], repeat=3):
+    every = list(itertools.product([v for v in values if abs(v) <= most], repeat=3))
+    for q in every[:: nightly(1, 4)]:
         try:
             result = calls(robot)[what](np.array(q, dtype))
         except supple.errors.InputError:

@@ -20,7 +20,7 @@ from supple.describe import Description, Joint, Mimic
 from supple.errors import DescriptionError, InputError
 
 TOLERANCE = 1e-12
-SEEDS = range(nightly(200, 12))
+SEEDS = range(nightly(200, 6))
 ROUTES: dict[str, Callable[[sp.Robot], sp.Robot]] = {
     "urdf": lambda robot: sp.urdf(robot.to_urdf(shapes=False), tips=robot.tips),
     "mujoco": lambda robot: sp.Robot.from_mujoco(robot.to_mujoco(), tips=robot.tips),

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 import supple
 from calls import mimicking
 from cases import each
+from sizes import nightly
 from trees import Tree, trees
 
 Array = np.ndarray
-laws = settings(max_examples=60, deadline=None, derandomize=True)
+laws = settings(max_examples=nightly(60, 20), deadline=None, derandomize=True)
 
 
 @pytest.fixture(params=["panda", "double_y", "stanford", "mimicking"])

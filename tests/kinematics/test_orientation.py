@@ -100,12 +100,11 @@ def test_the_analytic_jacobian_is_the_derivative_of_the_pose(name: str, orientat
         count = {"wxyz": 4, "xyzw": 4, "direction_cosines": 9}.get(orientation, 3)
         assert J.shape == (3 + count, robot.dof)
         size = max(1.0, abs(J).max())
-        for j, step in enumerate(h * np.eye(robot.dof)):
-            T, before = robot.fk(q + step), robot.fk(q - step)
-            pair = (parameters(x[None, :3, :3], orientation)[0] for x in (T, before))
-            expected = [(T - before)[:3, 3], difference(*pair, orientation)]
-            expected = np.concatenate(expected) / (2 * h)
-            np.testing.assert_allclose(J[:, j], expected, atol=1e-9 * size**3)
+        T, before = (robot.fk(q + sign * h * np.eye(robot.dof)) for sign in (1, -1))
+        pair = (parameters(x[:, :3, :3], orientation) for x in (T, before))
+        expected = [(T - before)[:, :3, 3], difference(*pair, orientation)]
+        expected = np.concatenate(expected, axis=1) / (2 * h)
+        np.testing.assert_allclose(J.T, expected, atol=1e-9 * size**3)
 
 
 @each("orientation", ["rpy", "wxyz", "direction_cosines"])

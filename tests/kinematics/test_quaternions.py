@@ -15,6 +15,7 @@ import supple as sp
 from cases import each
 from generated import seeds
 from moving_trees import Drawn, moving
+from sizes import nightly
 from supple.criteria import GravityTorque, LimitDistance, RestPosture
 from supple.damping import Constant
 from supple.errors import InputError
@@ -68,7 +69,7 @@ def wandering(robot: sp.Robot, rng: np.random.Generator, steps: int = 30) -> Arr
 
 
 def test_a_resampled_motion_does_not_depend_on_the_signs_of_quaternions() -> None:
-    for seed in seeds(8):
+    for seed in seeds(nightly(8, 4)):
         robot, rng = floating(seed), np.random.default_rng(seed)
         q = wandering(robot, rng)
         one = motion(robot, q, 0.01).resampled(0.003)
@@ -104,7 +105,7 @@ def test_a_rotation_about_one_axis_is_resampled_like_that_of_a_revolute_joint(ev
 
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 def test_files_keep_quaternions_with_and_without_a_robot(suffix: str, tmp_path: Path) -> None:
-    for seed in seeds(3):
+    for seed in seeds(nightly(3, 1)):
         robot, rng = floating(seed), np.random.default_rng(seed)
         before = motion(robot, other_sign(robot, wandering(robot, rng)), 0.01)
         first = sp.Trajectory.load(before.save(tmp_path / f"one.{suffix}"))
@@ -145,7 +146,7 @@ def slopes(value: object, robot: sp.Robot, q: Array) -> Array:
 
 
 def test_gradients_of_criteria_are_derivatives_along_displacements() -> None:
-    for seed in seeds(12):
+    for seed in seeds(nightly(12, 5)):
         robot, rng = Drawn(seed).robot, np.random.default_rng(seed)
         lower = np.where(rng.random(robot.nv) < 0.7, -rng.uniform(0.1, 2, robot.nv), -np.inf)
         every = (

@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import in_axes
+from sizes import nightly
 from slow_fk import fk as slow_fk
 from trees import Tree, trees
 
 Array = np.ndarray
 H = np.finfo(float).eps ** (1 / 3)  # balances h^2 against eps / h in a central difference
-laws = settings(max_examples=120, deadline=None, derandomize=True)
+laws = settings(max_examples=nightly(120, 40), deadline=None, derandomize=True)
 
 
 def turn(R_after: Array, R_before: Array) -> Array:

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 import supple
 from calls import calls, mimicking
 from cases import each
+from sizes import nightly
 from supple.describe import Description, Joint
 from trees import Tree, trees
 from trees import pose as some_pose
 
 Array = np.ndarray
-laws = settings(max_examples=60, deadline=None, derandomize=True)
+laws = settings(max_examples=nightly(60, 20), deadline=None, derandomize=True)
 ARRAYS = ("lower", "upper", "max_speed", "max_acceleration", "max_jerk", "prismatic", "base")
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import supple
 from calls import mimicking
 from cases import each
+from sizes import nightly
 from trees import Tree, trees
 
 Array = np.ndarray
@@ -81,7 +82,7 @@ def test_singular_values_of_several_frames_are_those_of_stacked_jacobians(
     assert_like_lapack(talos.singular_values(q, talos.frames), J)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=nightly(100, 33), deadline=None, derandomize=True)
 @given(trees(), st.data())
 def test_singular_values_of_random_trees_agree_with_lapack(tree: Tree, data: st.DataObject) -> None:
     frames = data.draw(st.lists(st.sampled_from(tree.frames), min_size=1, max_size=3))

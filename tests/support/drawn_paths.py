@@ -115,14 +115,14 @@ class Drawn:
     def between(self, x: Array) -> list[Array]:
         """Return the targets at places x (K,) of the path."""
         first = np.unique(self.places, return_index=True)[1]
-        return [_interpolated(each[first], x) for each in self.targets]
+        return [interpolated(each[first], x) for each in self.targets]
 
 
 def _line(a: Array, b: Array, count: int) -> Array:
-    return _interpolated(np.stack([a, b]), np.linspace(0, 1, count))
+    return interpolated(np.stack([a, b]), np.linspace(0, 1, count))
 
 
-def _interpolated(targets: Array, x: Array) -> Array:
+def interpolated(targets: Array, x: Array) -> Array:
     """Return targets (K, ...) at places x (K,) between given ones."""
     i = np.clip(x.astype(int), 0, max(0, len(targets) - 2))
     f, after = x - i, np.minimum(i + 1, len(targets) - 1)

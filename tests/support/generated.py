@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import supple
-from solving import solve
+from solving import batch
 from supple.describe import Description, Joint, Mimic
 from targets import reached
 from trees import axis, pose
@@ -49,7 +49,7 @@ class Case:
     def solve(self, **options: Any) -> Any:
         """Solve for the targets, with a position tolerance of 1e-6 of the robot's size."""
         options.setdefault("position_tolerance", 1e-6 * self.size)
-        return solve(self.robot, self.targets, tasks=self.tasks, **options)
+        return batch(self.robot, self.targets, tasks=self.tasks, **options)
 
 
 def size_of(rng: np.random.Generator) -> float:

@@ -13,7 +13,6 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pinocchio as pin
-import yourdfpy
 
 Array = np.ndarray
 
@@ -164,6 +163,8 @@ class Yourdfpy:
     """Names, limits and poses of a URDF file by yourdfpy, a third oracle."""
 
     def __init__(self, path: Path) -> None:
+        import yourdfpy  # takes a second
+
         self.urdf = yourdfpy.URDF.load(str(path), load_meshes=False, build_scene_graph=True)
 
     @property
@@ -181,6 +182,9 @@ class Yourdfpy:
             for name, joint in joints.items()
         }
 
-    def fk(self, q: dict[str, float], frame: str) -> Array:
+    def at(self, q: dict[str, float]) -> None:
+        """Set the configuration."""
         self.urdf.update_cfg(np.array([q[name] for name in self.urdf.actuated_joint_names]))
+
+    def fk(self, frame: str) -> Array:
         return self.urdf.get_transform(frame)

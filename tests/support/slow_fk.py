@@ -12,25 +12,32 @@ def coordinates(robot: Description) -> list[Joint]:
     return [joint for joint in robot.joints if joint.kind != "fixed" and joint.mimic is None]
 
 
-def motion(joint: Joint, q: float) -> np.ndarray:
-    """Return the motion (4, 4) of a joint by the exponential of its axis (Rodrigues' formula)."""
-    T = np.eye(4)
+def motion(joint: Joint, q: np.ndarray | float) -> np.ndarray:
+    """Return the motions (..., 4, 4) of a joint at q (...), the exponential of its axis.
+
+    Its rotation is Rodrigues' formula.
+    """
+    if joint.kind == "fixed":
+        return np.eye(4)
+    q = np.asarray(q, np.float64)[..., None]
+    T = np.zeros((*q.shape[:-1], 4, 4)) + np.eye(4)
     if joint.kind == "prismatic":
-        T[:3, 3] = q * joint.axis
-    elif joint.kind != "fixed":
-        x, y, z = joint.axis
-        K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-        T[:3, :3] += np.sin(q) * K + (1 - np.cos(q)) * K @ K
-        T[:3, 3] = joint.pitch * q * joint.axis
+        T[..., :3, 3] = q * joint.axis
+        return T
+    x, y, z = joint.axis
+    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    angle = q[..., None]
+    T[..., :3, :3] += np.sin(angle) * K + (1 - np.cos(angle)) * K @ K
+    T[..., :3, 3] = joint.pitch * q * joint.axis
     return T
 
 
 def fk(robot: Description, q: np.ndarray) -> dict[str, np.ndarray]:
-    """Return T_root_x (4, 4) of every link and frame x.
+    """Return T_root_x (..., 4, 4) of every link and frame x at configurations q (..., n).
 
     T_parent_child = origin @ motion @ child_placement
     """
-    value = {joint.name: float(q[i]) for i, joint in enumerate(coordinates(robot))}
+    value = {joint.name: q[..., i] for i, joint in enumerate(coordinates(robot))}
     for joint in robot.joints:
         if joint.mimic is not None:
             followed = value[joint.mimic.joint]

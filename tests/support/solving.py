@@ -40,6 +40,12 @@ def solve(robot: Any, target: Any, **options: Any) -> Any:
     return solver.batch(target, q0, **of_batch)
 
 
+def batch(robot: Any, targets: Any, **options: Any) -> Any:
+    """Solve a batch, as `solve` does, without a call that recognizes it."""
+    q0 = options.pop("q0", None)
+    return supple.Solver(robot, **options).batch(targets, q0)
+
+
 def _one(robot: Any, target: Any, options: dict[str, Any]) -> supple.Solution:
     if options.keys() <= _IN_ONE_LINE:
         return supple.solve(robot, target, **options)

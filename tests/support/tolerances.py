@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from slow_fk import fk
@@ -13,7 +11,7 @@ Array = np.ndarray
 
 
 def pose_at(robot: Robot, q: Array, frame: str | None = None) -> Array:
-    """Return the pose (4, 4) of a frame in the world, by the slow FK of its description."""
+    """Return the poses (..., 4, 4) of a frame in the world, by the slow FK of its description."""
     name = robot.tips[0] if frame is None else frame
     return np.asarray(robot.base @ fk(robot.description, q)[name])
 
@@ -23,6 +21,7 @@ def box_distance(off: Array, lower: Array, upper: Array) -> Array:
     return np.where(off > upper, off - upper, np.where(off < lower, off - lower, 0.0))
 
 
-def angle_between(a: Array, b: Array) -> float:
-    """Return the angle between two unit vectors (3,), accurate at 0 and pi [rad]."""
-    return 2 * math.atan2(float(np.linalg.norm(a - b)), float(np.linalg.norm(a + b)))
+def angle_between(a: Array, b: Array) -> Array:
+    """Return the angles (...) between unit vectors (..., 3), accurate at 0 and pi [rad]."""
+    apart, together = (np.linalg.norm(each, axis=-1) for each in (a - b, a + b))
+    return np.asarray(2 * np.arctan2(apart, together))
