@@ -246,7 +246,7 @@ def test_results_are_new_arrays_that_can_be_written_to(lead: tuple[int, ...]) ->
         *(robot.momentum_matrix(q), robot.momentum(q, v), robot.full_q(q), robot.reduced_q(q)),
         robot.joint_torques(q, np.ones(6), tip),
     ]
-    for each in results:
-        assert each.flags.writeable
-        each[...] = 0.0
+    for result in results:
+        assert result.flags.writeable
+        result[...] = 0.0
     assert q.any()
