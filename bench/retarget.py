@@ -110,7 +110,7 @@ def main(folder: Path, rounds: int) -> None:
             for _ in range(rounds):
                 begin = time.process_time()
                 mapping = PointMapping.guess(robot, motion, scale=SCALE)
-                found = sp.retargeting.retarget(robot, motion, mapping=mapping, world=world)
+                found = sp.retarget(robot, motion, mapping=mapping, world=world)
                 times.append(time.process_time() - begin)
             took = statistics.median(times)
             seconds[way] += took

@@ -49,7 +49,7 @@ if __name__ == "__main__":
     robot = sp.urdf(given[0]) if given else figure()
     human = sp.retargeting.HumanMotion.load(given[1]) if given[1:] else walking(2.0, seed=1)
 
-    motion = sp.retargeting.retarget(robot, human)
+    motion = sp.retarget(robot, human)
     print(motion)
 
     # The same as a stream: each frame completes the configuration of an earlier one.

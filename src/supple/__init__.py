@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from supple.paths.planning import plan_path
     from supple.paths.simulation import simulate
     from supple.poses import pose
+    from supple.retargeting.retargeting import retarget
     from supple.steps.basic import DLS
     from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
     from supple.tasks.evaluation import linearize
@@ -80,6 +81,7 @@ __all__ = [
     "pose",
     "poses",
     "redundancy",
+    "retarget",
     "retargeting",
     "simulate",
     "solve",
@@ -124,6 +126,7 @@ _MODULES = {
     "supple.paths.planning": ("plan_path",),
     "supple.paths.simulation": ("simulate",),
     "supple.poses": ("pose",),
+    "supple.retargeting.retargeting": ("retarget",),
     "supple.steps.basic": ("DLS",),
     "supple.tasks": (
         "AxisTask",

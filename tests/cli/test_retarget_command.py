@@ -16,7 +16,7 @@ def test_the_command_retarget_writes_what_the_function_returns(tmp_path: Path) -
     (tmp_path / "robot.urdf").write_text(humanoid_text())
     motion = walking(0.6, seed=1)
     motion.save(tmp_path / "walk.npz")
-    expected = sp.retargeting.retarget(humanoid(), motion)
+    expected = sp.retarget(humanoid(), motion)
     files = [str(tmp_path / name) for name in ("walk.npz", "robot.urdf")]
     for name in ("out.npz", "out.csv"):
         says = found("retarget", *files, "-o", str(tmp_path / name))

@@ -36,7 +36,7 @@ def walk(seed: int) -> HumanMotion:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_feet_neither_sink_nor_slide(seed: int) -> None:
     # Legs of five or six joints, slow ones, ankles that hardly turn, soles of boxes or capsules.
-    found = sp.retargeting.retarget(drawn_humanoid(seed), walk(seed))
+    found = sp.retarget(drawn_humanoid(seed), walk(seed))
     assert found.penetration.max() < 2e-4
     assert found.slide.max() < 2e-4
     for k, points in enumerate(found.soles):
@@ -46,7 +46,7 @@ def test_feet_neither_sink_nor_slide(seed: int) -> None:
 
 def test_legs_of_five_joints_stand_below_the_hips() -> None:
     for seed in (0, 3, 6):
-        found = sp.retargeting.retarget(drawn_humanoid(seed), walking(1.0, seed=seed))
+        found = sp.retarget(drawn_humanoid(seed), walking(1.0, seed=seed))
         body = found.humanoid
         assert not body.turns_feet
         for k, leg in enumerate(body.legs):

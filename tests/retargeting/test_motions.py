@@ -53,7 +53,7 @@ def test_frames_of_gmr_round_trip(tmp_path: Path) -> None:
 
 
 def test_csv_and_qpos_have_the_same_motion(tmp_path: Path) -> None:
-    found = sp.retargeting.retarget(humanoid(), walking(0.5))
+    found = sp.retarget(humanoid(), walking(0.5))
     found.save_csv(tmp_path / "motion.csv", header=True)
     found.save_qpos(tmp_path / "motion.npz")
     rows = np.loadtxt(tmp_path / "motion.csv", delimiter=",", skiprows=1)
@@ -204,11 +204,11 @@ def test_tables_of_gmr_give_scaled_targets(tmp_path: Path) -> None:
     for k, follow in enumerate(mapping.follows):
         body = motion.positions[:, motion.names.index(follow.body)]
         np.testing.assert_allclose(at[:, k, :3, 3], 0.8 * body, atol=1e-12)
-    found = sp.retargeting.retarget(robot, motion, mapping=mapping)
+    found = sp.retarget(robot, motion, mapping=mapping)
     assert np.isfinite(found.q).all()
     assert found.slide.max() < 1e-4
     with pytest.raises(InputError, match="with rotations"):
-        sp.retargeting.retarget(robot, walking(0.5), mapping=mapping)
+        sp.retarget(robot, walking(0.5), mapping=mapping)
     wrong = table(robot)
     wrong["ik_match_table2"] = {"toes": ["left_toe", 1, 1, [0, 0, 0], [1, 0, 0, 0]]}
     file.write_text(json.dumps(wrong))

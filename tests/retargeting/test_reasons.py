@@ -32,9 +32,7 @@ def hurried(seed: int, share: float) -> Retargeted:
         max_speed=share * limits.max_speed,
         max_acceleration=share * limits.max_acceleration,
     )
-    return sp.retargeting.retarget(
-        mapping.humanoid.robot, motion, mapping=mapping, world=world, limits=limits
-    )
+    return sp.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world, limits=limits)
 
 
 def joints_above(robot: sp.Robot, link: str) -> set[str]:

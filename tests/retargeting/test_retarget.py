@@ -35,7 +35,7 @@ def walks() -> list[tuple[HumanMotion, Retargeted]]:
     made = []
     for seed in SEEDS:
         motion = walking(1.6, fps=[30.0, 100.0, 60.0][seed % 3], seed=seed)
-        made.append((motion, sp.retargeting.retarget(robot, motion)))
+        made.append((motion, sp.retarget(robot, motion)))
     return made
 
 
@@ -95,7 +95,7 @@ def test_a_stream_equals_the_whole_motion(labels: bool, size: int) -> None:
     if not labels:
         motion = HumanMotion(motion.names, motion.positions, motion.fps)
     mapping = PointMapping.guess(humanoid(), motion)
-    whole = sp.retargeting.retarget(mapping.humanoid.robot, motion, mapping=mapping)
+    whole = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping)
     stream = Retargeter(mapping, 90.0)
     made, late = [], []
     for k in range(0, len(motion), size):
@@ -110,9 +110,7 @@ def test_a_stream_equals_the_whole_motion(labels: bool, size: int) -> None:
 def test_contacts_are_detected() -> None:
     for seed in SEEDS:
         motion = walking(1.8, fps=100, seed=seed)
-        found = sp.retargeting.retarget(
-            humanoid(), HumanMotion(motion.names, motion.positions, motion.fps)
-        )
+        found = sp.retarget(humanoid(), HumanMotion(motion.names, motion.positions, motion.fps))
         assert motion.contacts is not None
         assert (found.contacts == motion.contacts).mean() > 0.85
         assert found.slide.max() < 1e-4
@@ -121,15 +119,13 @@ def test_contacts_are_detected() -> None:
 
 def test_a_scaled_robot_makes_the_scaled_motion() -> None:
     motion = walking(0.6, fps=90, seed=2)
-    small, large = (sp.retargeting.retarget(humanoid(size), motion) for size in (1.0, 1.25))
+    small, large = (sp.retarget(humanoid(size), motion) for size in (1.0, 1.25))
     np.testing.assert_allclose(large.q[:, :3], 1.25 * small.q[:, :3], atol=2e-3)
     np.testing.assert_allclose(large.q[:, 7:], small.q[:, 7:], atol=0.02)
 
 
 def test_a_larger_human_gives_the_same_robot_motion() -> None:
-    one, other = (
-        sp.retargeting.retarget(humanoid(), walking(0.6, seed=3, size=size)) for size in (1.0, 1.1)
-    )
+    one, other = (sp.retarget(humanoid(), walking(0.6, seed=3, size=size)) for size in (1.0, 1.1))
     # Decisions at limits amplify rounding errors.
     np.testing.assert_allclose(one.q, other.q, atol=1e-3)
 
@@ -144,8 +140,8 @@ def test_feet_stand_on_boxes() -> None:
     top = height * mapping.scale
     world = sp.World({"box": Box([20, 20, 0.2], [0, 0, top - 0.1])})
     robot = mapping.humanoid.robot
-    flat = sp.retargeting.retarget(robot, motion, mapping=mapping)
-    found = sp.retargeting.retarget(robot, raised, mapping=mapping, world=world)
+    flat = sp.retarget(robot, motion, mapping=mapping)
+    found = sp.retarget(robot, raised, mapping=mapping, world=world)
     np.testing.assert_allclose(found.q[:, 2] - top, flat.q[:, 2], atol=1e-3)
     assert found.penetration.max() < 1e-3
 
@@ -168,24 +164,24 @@ def test_the_limbs_of_a_real_humanoid_are_found(
 def test_errors_about_bad_arguments_say_what_is_wrong() -> None:
     robot, motion = humanoid(), walking(0.5)
     with pytest.raises(sp.errors.InputError, match="two legs and two arms"):
-        sp.retargeting.retarget(sp.load("panda"), motion)
+        sp.retarget(sp.load("panda"), motion)
     with pytest.raises(sp.errors.InputError, match="no planar"):
-        sp.retargeting.retarget(robot.with_base("planar"), motion)
+        sp.retarget(robot.with_base("planar"), motion)
     with pytest.raises(sp.errors.InputError, match="motion must be a HumanMotion"):
-        sp.retargeting.retarget(robot, motion.positions)  # type: ignore[arg-type]
+        sp.retarget(robot, motion.positions)  # type: ignore[arg-type]
     part = HumanMotion(motion.names[:3], motion.positions[:, :3], 60)
     with pytest.raises(sp.errors.InputError, match="has no 'left_hip'"):
-        sp.retargeting.retarget(robot, part)
+        sp.retarget(robot, part)
     with pytest.raises(sp.errors.InputError, match="mapping must be a mapping"):
         Retargeter(robot, 60)  # type: ignore[arg-type]
     for unit in (100, 1e-3):
         wrong = HumanMotion(motion.names, motion.positions * unit, 60)
         with pytest.raises(sp.errors.InputError, match="must be in meters"):
-            sp.retargeting.retarget(robot, wrong)
+            sp.retarget(robot, wrong)
     mapping = PointMapping.guess(robot, motion)
     same = HumanMotion(motion.names, np.zeros_like(motion.positions), 60)
     with pytest.raises(sp.errors.InputError, match="no direction"):
-        sp.retargeting.retarget(robot, same, mapping=mapping)
+        sp.retarget(robot, same, mapping=mapping)
     with pytest.raises(sp.errors.InputError, match="60 frames per second"):
         Retargeter(PointMapping.guess(robot, motion), 60).push(walking(0.5, fps=30))
 
@@ -194,7 +190,7 @@ def test_errors_about_bad_arguments_say_what_is_wrong() -> None:
 def test_links_keep_out_of_boxes(seed: int) -> None:
     motion = walking(1.2, fps=100, seed=seed)
     robot = Humanoid.of(humanoid()).robot
-    free = sp.retargeting.retarget(robot, motion, clearance=None)
+    free = sp.retarget(robot, motion, clearance=None)
     rng = np.random.default_rng(seed)
     hands = ("left_hand", "right_hand")
     # A small box in the way of a hand, and balls around both hands.
@@ -203,8 +199,8 @@ def test_links_keep_out_of_boxes(seed: int) -> None:
     box = Box([0.1, 0.1, 0.1], at + rng.uniform(-0.04, 0.04, 3))
     links = dict(robot.shapes) | {hand: (Sphere(0.04),) for hand in hands}
     world = sp.World({"box": box}, links=links)
-    before = sp.retargeting.retarget(robot, motion, world=world, clearance=None)
-    found = sp.retargeting.retarget(robot, motion, world=world)
+    before = sp.retarget(robot, motion, world=world, clearance=None)
+    found = sp.retarget(robot, motion, world=world)
     assert before.penetration.max() > 0.01
     assert found.penetration.max() < 2e-4
     assert found.slide.max() < 2e-4
@@ -217,9 +213,7 @@ def test_links_keep_out_of_boxes(seed: int) -> None:
 def test_limits_that_retargeting_cannot_keep_are_refused() -> None:
     robot = Humanoid.of(humanoid()).robot
     with pytest.raises(sp.errors.InputError, match="no bound on the norm"):
-        sp.retargeting.retarget(
-            robot, walking(0.5), limits=sp.Limits.for_robot(robot, max_norm=1.0)
-        )
+        sp.retarget(robot, walking(0.5), limits=sp.Limits.for_robot(robot, max_norm=1.0))
     limits = default_limits(robot)
     jerks = sp.Limits.for_robot(robot, max_jerk=5000.0)
     for wrong, said in (
@@ -228,7 +222,7 @@ def test_limits_that_retargeting_cannot_keep_are_refused() -> None:
         (sp.Limits.for_robot(robot.freeze(robot.joint_names[-1:])), f"with {robot.nv} coordinates"),
     ):
         with pytest.raises(sp.errors.InputError, match=said):
-            sp.retargeting.retarget(robot, walking(0.5), limits=wrong)  # type: ignore[arg-type]
+            sp.retarget(robot, walking(0.5), limits=wrong)  # type: ignore[arg-type]
     assert np.isinf(limits.max_jerk).all()
 
 
@@ -236,13 +230,13 @@ def test_a_period_given_as_frames_per_second_is_refused() -> None:
     human = walking(0.5)
     slow = HumanMotion(human.names, human.positions, 0.0083)
     with pytest.raises(sp.errors.InputError, match="fps must be a finite number at least 1"):
-        sp.retargeting.retarget(humanoid(), slow)
+        sp.retarget(humanoid(), slow)
 
 
 @pytest.mark.parametrize("fps", [1.0, 3.7, 25.0])
 def test_motions_with_few_frames_per_second_keep_limits_between_frames(fps: float) -> None:
     """Each frame is several steps, which are computed in blocks."""
-    found = sp.retargeting.retarget(humanoid(), walking(60 / fps, fps=fps))
+    found = sp.retarget(humanoid(), walking(60 / fps, fps=fps))
     assert len(found) == 60
     limits = default_limits(found.robot)
     assert (np.abs(found.qd[:, 6:]) <= limits.max_speed[6:] * (1 + 1e-9)).all()
@@ -264,8 +258,8 @@ def test_without_meshes_the_depth_is_that_of_the_soles() -> None:
     robot = sp.urdf(humanoid_text().replace('<link name="pelvis"/>', pelvis))
     human = walking(0.5, fps=60)
     with pytest.raises(sp.errors.InputError, match="clearance=None"):
-        sp.retargeting.retarget(robot, human)
-    found = sp.retargeting.retarget(robot, human, clearance=None)
+        sp.retarget(robot, human)
+    found = sp.retarget(robot, human, clearance=None)
     lowest = np.concatenate(found.soles, axis=1)[..., 2].min(axis=1)
     np.testing.assert_allclose(found.penetration, np.maximum(0.0, -lowest), atol=1e-12)
     assert "largest depth of a sole" in str(found)

@@ -19,7 +19,7 @@ SEEDS = range(nightly(20, 2))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_feet_keep_out_of_the_edges_of_boxes(seed: int) -> None:
     motion, mapping, world = stairs(seed, Humanoid.of(humanoid()).robot)
-    found = sp.retargeting.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
+    found = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
     assert found.penetration.max() < 2e-4
     assert found.slide.max() < 1e-4
 
@@ -27,7 +27,7 @@ def test_feet_keep_out_of_the_edges_of_boxes(seed: int) -> None:
 def test_a_stream_on_boxes_equals_the_whole_motion() -> None:
     motion, mapping, world = stairs(0, Humanoid.of(humanoid()).robot)
     motion = motion[:120]
-    whole = sp.retargeting.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
+    whole = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
     stream = Retargeter(mapping, motion.fps, world=world)
     made = [stream.push(motion[k : k + 7]) for k in range(0, len(motion), 7)]
     made.append(stream.finish())

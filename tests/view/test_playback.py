@@ -16,7 +16,7 @@ def test_the_playback_shows_each_frame() -> None:
     from supple.view.playback import Playback
 
     human = walking(0.3)
-    motion = sp.retargeting.retarget(humanoid(), human)
+    motion = sp.retarget(humanoid(), human)
     with Playback(motion, human, port=8190) as playback:
         playback._plays.value = False
         for k in (3, 7):

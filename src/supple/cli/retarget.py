@@ -68,7 +68,7 @@ def retarget(
     human = sp.retargeting.HumanMotion.load(motion, fps=fps, names=_names(names))
     mapping = None if table is None else sp.retargeting.TableMapping.load(robot, table)
     world = None if scene is None else sp.World.load(scene)
-    found = sp.retargeting.retarget(robot, human, mapping=mapping, scale=scale, world=world)
+    found = sp.retarget(robot, human, mapping=mapping, scale=scale, world=world)
     if out is not None and out.suffix.lower() == ".csv":
         found.save_csv(out, header=header)
     elif out is not None:

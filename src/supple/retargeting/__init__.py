@@ -5,7 +5,7 @@ from supple.retargeting.mapping import Follow, Mapping, PointMapping
 from supple.retargeting.motion import HumanMotion
 from supple.retargeting.references import default_limits
 from supple.retargeting.result import Retargeted
-from supple.retargeting.retargeting import Retargeter, retarget
+from supple.retargeting.retargeting import Retargeter
 from supple.retargeting.table import TableMapping
 from supple.retargeting.walking import walking
 
@@ -20,7 +20,6 @@ __all__ = [
     "Retargeter",
     "TableMapping",
     "default_limits",
-    "retarget",
     "walking",
 ]
 
