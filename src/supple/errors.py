@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
@@ -127,6 +129,19 @@ def check_one_of(given: object, kind: str, names: Sequence[str]) -> None:
         raise unknown_name_error(kind, given, names)
 
 
+def warn(message: str) -> None:
+    """Issue a UserWarning for the line of the user's code that called supple."""
+    inside = (os.path.dirname(__file__) + os.sep, functools.__file__)
+    level, frame = 1, sys._getframe()
+    while frame.f_back:
+        code = frame.f_code
+        generated = code.co_filename == "<string>" and code.co_name == "__init__"  # of a dataclass
+        if not generated and not code.co_filename.startswith(inside):
+            break
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
+
+
 def known_arguments(**hints: str) -> Callable[[Function], Function]:
     """Decorate a function or a class so that unknown keywords raise an error with similar names.
 
@@ -148,7 +163,7 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
         named = [name for name, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
         positional = len(kinds) - len(named) if named else sys.maxsize
 
-        @wraps(function)
+        @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if not kwargs.keys() <= names:
                 given = next(name for name in kwargs if name not in names)

@@ -15,6 +15,7 @@ from supple import collision as c
 from supple.collision.hull import rounded_hull
 from supple.describe import Description, Joint
 from supple.errors import DescriptionError, UnknownNameError
+from warned import warned
 
 LINK = """<link name="{name}">{shapes}</link>"""
 SHAPES = """
@@ -102,7 +103,7 @@ def test_a_point_in_a_file_is_left_out_with_a_warning() -> None:
         '<collision><geometry><box size="0 0 0"/></geometry></collision>'
         '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
     )
-    with pytest.warns(UserWarning, match=r"'tip' is a point and is left out: <box size"):
+    with warned(r"'tip' is a point and is left out: <box size"):
         assert len(robot.shapes["tip"]) == 1
 
 

@@ -11,6 +11,7 @@ import supple as sp
 from cases import each
 from supple.describe import Coupling, Description, Joint, Loop, Mimic
 from supple.errors import DescriptionError, UnknownNameError
+from warned import warned
 
 CLOSED = 1e-9
 TEXTS = {
@@ -136,7 +137,7 @@ def test_inactive_loops_and_those_of_mocap_bodies_are_ignored() -> None:
 
 
 def test_equalities_of_tendons_are_ignored_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="<tendon>"):
+    with warned("<tendon>"):
         robot = sp.mjcf(SITES.format('<tendon tendon1="string"/>'))
     assert robot.is_tree
 
@@ -189,7 +190,7 @@ def test_followed_joints_whose_names_lack_a_prefix_are_found() -> None:
     for side in ("Left_", "Right_"):
         joints.append(Joint(f"{side}q1", "revolute", "palm", f"{side}1"))
         joints.append(Joint(f"{side}q2", "revolute", f"{side}1", f"{side}2", mimic=Mimic("q1", 2)))
-    with pytest.warns(UserWarning, match="'Left_q2' follows 'Left_q1'; 'Right_q2' follows"):
+    with warned("'Left_q2' follows 'Left_q1'; 'Right_q2' follows"):
         hand = Description("hand", tuple(joints))
     leaders = {joint.name: joint.mimic.joint for joint in hand.joints if joint.mimic}
     assert leaders == {"Left_q2": "Left_q1", "Right_q2": "Right_q1"}
@@ -259,7 +260,7 @@ def test_a_coupling_of_followers_becomes_one_of_their_leaders() -> None:
 
 def test_formats_without_loops_warn_that_loops_are_lost() -> None:
     robot = sp.mjcf(mechanisms.four_bar(0))
-    with pytest.warns(UserWarning, match="no loops"):
+    with warned("no loops"):
         assert sp.urdf(robot.to_urdf()).is_tree
-    with pytest.warns(UserWarning, match="no loops"):
+    with warned("no loops"):
         robot.to_pinocchio()

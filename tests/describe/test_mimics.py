@@ -12,6 +12,7 @@ import supple as sp
 from cases import each
 from supple.describe import Description, Joint, Mimic
 from supple.errors import DescriptionError
+from warned import warned
 
 RATES = ("max_speed", "max_acceleration", "max_jerk")
 
@@ -122,7 +123,7 @@ def test_position_limits_that_leave_no_range_are_ignored_with_a_warning() -> Non
             "bad", "revolute", "b", "d", lower=0, upper=0.8, max_speed=1, mimic=Mimic("lead", -1)
         ),
     )
-    with pytest.warns(UserWarning, match="'bad' follows 'lead'"):
+    with warned("'bad' follows 'lead'"):
         robot = sp.Robot(Description("gripper", joints))
     assert (robot.lower[0], robot.upper[0], robot.max_speed[0]) == (0, 0.7, 1)
     with warnings.catch_warnings():  # variants of the robot do not repeat the warning

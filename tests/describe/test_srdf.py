@@ -14,6 +14,7 @@ import pytest
 import supple as sp
 from cases import each
 from supple.errors import DescriptionError, InputError, UnknownNameError
+from warned import warned
 
 ROBOTS = "share/example-robot-data/robots"
 JOINT = """<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>
@@ -268,7 +269,7 @@ def test_names_of_groups_and_states_are_checked() -> None:
 
 
 def test_names_that_the_robot_does_not_have_are_ignored_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="are ignored: 'zz', 'q', 'other'"):
+    with warned("are ignored: 'zz', 'q', 'other'"):
         robot = tree("""<group name="g"><joint name="zz"/><joint name="ab"/><link name="q"/>
           <chain base_link="a" tip_link="q"/><group name="other"/></group>""")
     assert robot.groups["g"].joints == ("ab",)

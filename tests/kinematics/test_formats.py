@@ -18,6 +18,7 @@ from sizes import nightly
 from supple.collision import Box, Capsule, ConvexHull, Cylinder, Mesh, Sphere
 from supple.describe import Description, Joint, Mimic
 from supple.errors import DescriptionError, InputError
+from warned import warned
 
 TOLERANCE = 1e-12
 SEEDS = range(nightly(200, 6))
@@ -231,7 +232,7 @@ def test_shapes_are_written_to_urdf(tmp_path: Path) -> None:
             assert np.array_equal(getattr(mine, key, None), getattr(theirs, key, None))
     hull = ConvexHull(np.eye(3), 0.1)
     robot = sp.Robot(Description("r", (joint,), shapes={"b": hull}))
-    with pytest.warns(UserWarning, match="convex hulls are left out .* 'b'"):
+    with warned("convex hulls are left out .* 'b'"):
         assert "collision" not in robot.to_urdf()
     assert "collision" not in robot.to_urdf(shapes=False)
 
@@ -259,6 +260,6 @@ def test_readers_of_models_refuse_file_names(read: Callable[[object], sp.Robot])
 def test_moments_that_mujoco_rejects_are_changed_with_a_warning() -> None:
     robot = sp.Robot(Description("r", (Joint("j", "revolute", "a", "b"),)))
     robot = robot.with_inertia("b", 1.0, matrix=np.diag([1.0, 1.0, 5.0]))
-    with pytest.warns(UserWarning, match="moments that MuJoCo rejects are changed, .* 'b'"):
+    with warned("moments that MuJoCo rejects are changed, .* 'b'"):
         model = robot.to_mujoco()
     assert model.body("b").mass == 1

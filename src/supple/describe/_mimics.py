@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from supple.describe._validate import MAX_SIZE, RATES
 from supple.describe.joint import VELOCITIES, Joint, Mimic
-from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
+from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error, warn
 
 _LONGEST_PREFIX = 80  # [characters]
 _ROUNDING = 1e-9  # fraction of a range below which a part of it counts as empty
@@ -35,7 +34,7 @@ def with_prefixed_leaders(robot: str, joints: Sequence[Joint]) -> tuple[Joint, .
     if completed:
         more = f" and {len(completed) - 3} more" if len(completed) > 3 else ""
         what = f"{robot}: names of followed joints lack the prefix of the follower"
-        warnings.warn(f"{what}: {'; '.join(completed[:3])}{more}", stacklevel=6)
+        warn(f"{what}: {'; '.join(completed[:3])}{more}")
     return tuple(made)
 
 
@@ -138,7 +137,7 @@ def with_narrowed_leaders(robot: str, joints: Sequence[Joint]) -> tuple[Joint, .
     if ignored:
         more = f" and {len(ignored) - 3} more" if len(ignored) > 3 else ""
         what = f"{robot}: position limits that leave a followed joint no range are ignored"
-        warnings.warn(f"{what}: {'; '.join(ignored[:3])}{more}", stacklevel=6)
+        warn(f"{what}: {'; '.join(ignored[:3])}{more}")
     return tuple(made.values())
 
 

@@ -6,7 +6,6 @@ Most calls need no shapes; reading a robot only keeps the text of their attribut
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +27,7 @@ from supple.describe.shapes import (
     Shape,
     Sphere,
 )
-from supple.errors import DescriptionError, InputError, short_repr, unknown_name_error
+from supple.errors import DescriptionError, InputError, short_repr, unknown_name_error, warn
 
 _KINDS = ("box", "sphere", "cylinder", "capsule", "mesh")
 _DISC = 32  # number of corners of the polygon around a disc
@@ -79,7 +78,7 @@ class LinkShapes(Mapping[str, tuple[Shape, ...]]):
             except (InputError, DescriptionError) as error:
                 raise DescriptionError(f"{what}: {error}") from error
             if shape is None:
-                warnings.warn(f"{what} is a point and is left out: {record}", stacklevel=2)
+                warn(f"{what} is a point and is left out: {record}")
             else:
                 made.setdefault(record.link, []).append(shape)
         return {link: tuple(shapes) for link, shapes in made.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -21,7 +20,7 @@ from supple.describe.link_shapes import LinkShapes
 from supple.describe.loop import Coupling, Loop, polynomial_at, welded_with_couplings
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld
-from supple.errors import DescriptionError, short_repr
+from supple.errors import DescriptionError, short_repr, warn
 
 
 def mjcf(
@@ -84,10 +83,7 @@ def mjcf(
 def _warn_of_ignored(tree: Tree, label: str) -> None:
     if tree.ignored:
         kinds = ", ".join(f"<{short_repr(kind)[1:-1]}>" for kind in dict.fromkeys(tree.ignored))
-        warnings.warn(
-            f"{label}: equalities other than of joints and bodies are ignored: {kinds}",
-            stacklevel=4,
-        )
+        warn(f"{label}: equalities other than of joints and bodies are ignored: {kinds}")
 
 
 class MjcfReader:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from xml.etree.ElementTree import Element
 from supple.describe._source import Budget, PathOrText, Source, read_source
 from supple.describe._validate import check_unique
 from supple.describe.joint import Joint, PickledByFields
-from supple.errors import DescriptionError, join_names, short_repr
+from supple.errors import DescriptionError, join_names, short_repr, warn
 
 _MAX_ELEMENTS, _MAX_DEPTH, _MAX_GROUPS = 200_000, 100, 1_000
 
@@ -88,7 +87,7 @@ def semantics(source: PathOrText, robot: str, joints: Sequence[Joint]) -> Semant
         raise DescriptionError(f"{file.label}: {error}") from error
     if reader.unknown:
         what = f"{file.label}: names that the robot {robot!r} does not have are ignored"
-        warnings.warn(f"{what}: {join_names(reader.unknown)}", stacklevel=4)
+        warn(f"{what}: {join_names(reader.unknown)}")
     return Semantics(groups, pairs)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from xml.etree.ElementTree import Element
@@ -21,7 +20,14 @@ from supple.describe.link_shapes import LinkShapes, urdf_shapes
 from supple.describe.srdf import Semantics, semantics
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import DescriptionError, InputError, join_names, short_repr, unknown_name_error
+from supple.errors import (
+    DescriptionError,
+    InputError,
+    join_names,
+    short_repr,
+    unknown_name_error,
+    warn,
+)
 
 _MAX_DEPTH = 100
 _MAX_ELEMENTS = 200_000
@@ -111,7 +117,7 @@ def urdf(
     if sloppy:
         more = f" and {len(sloppy) - 3} more" if len(sloppy) > 3 else ""
         what = f"{file.label}: accepted, but not valid URDF"
-        warnings.warn(f"{what}: {'; '.join(sloppy[:3])}{more}", stacklevel=3)
+        warn(f"{what}: {'; '.join(sloppy[:3])}{more}")
     return made
 
 
@@ -147,7 +153,7 @@ def _warn_of_missing_limits(
     names = [name for name in lacking if name in moving]
     if names:
         what = f"{label}: joints without position limits move without bound"
-        warnings.warn(f"{what}: {join_names(names)}", stacklevel=4)
+        warn(f"{what}: {join_names(names)}")
 
 
 def _at_most(limit: int, elements: list[Element]) -> list[Element]:

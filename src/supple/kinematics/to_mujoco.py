@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -12,7 +11,7 @@ import numpy as np
 
 from supple.describe import Description, Inertia, Joint
 from supple.describe._pose import wxyz
-from supple.errors import DescriptionError, MissingExtraError, join_names
+from supple.errors import DescriptionError, MissingExtraError, join_names, warn
 from supple.kinematics.chain import Matrix, z_onto
 from supple.kinematics.to_urdf import numbers, unused, with_root
 
@@ -59,7 +58,7 @@ def to_mujoco(self: Robot) -> mujoco.MjModel:
         raise DescriptionError(f"MuJoCo rejects the model of {self.name}: {error}") from error
     if uneven:
         what = f"{self.name}: moments that MuJoCo rejects are changed, those of the links"
-        warnings.warn(f"{what} {join_names(uneven)}", stacklevel=2)
+        warn(f"{what} {join_names(uneven)}")
     return model
 
 

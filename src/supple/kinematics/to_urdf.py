@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -13,7 +12,7 @@ import numpy as np
 from supple.describe import Description, Inertia, Joint
 from supple.describe._pose import roll_pitch_yaw
 from supple.describe.shapes import Box, Capsule, Cylinder, Mesh, Shape, Sphere
-from supple.errors import DescriptionError, join_names
+from supple.errors import DescriptionError, join_names, warn
 from supple.kinematics.chain import Matrix
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def to_urdf(self: Robot, *, shapes: bool = True) -> str:
     warn_of_lost_loops(self, "URDF")
     if lost:
         what = f"{self.name}: convex hulls are left out of a URDF file, those of the links"
-        warnings.warn(f"{what} {join_names(lost)}", stacklevel=2)
+        warn(f"{what} {join_names(lost)}")
     indent(root)
     return tostring(root, encoding="unicode") + "\n"
 
@@ -72,7 +71,7 @@ def warn_of_lost_loops(robot: Robot, kind: str) -> None:
     names = [loop.name for loop in robot.loops] + [each.follower for each in robot.couplings]
     if names:
         what = f"{robot.name}: {kind} has no loops and no couplings by polynomials; left out are"
-        warnings.warn(f"{what} {join_names(names)}", stacklevel=3)
+        warn(f"{what} {join_names(names)}")
 
 
 def with_root(robot: Robot) -> Description:
