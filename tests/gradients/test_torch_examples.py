@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples/torch").glob("*.py"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples/pytorch").glob("*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
