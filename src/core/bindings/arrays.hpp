@@ -70,6 +70,84 @@ inline const double* contiguous_data(nb::handle given, npy_intp n, npy_intp m = 
   return static_cast<const double*>(PyArray_DATA(array));
 }
 
+// Writes a number to `to`. Returns whether `given` is a Python number, or a float64 of NumPy.
+inline bool put_number(PyObject* given, double* to) {
+  if (PyFloat_Check(given)) {
+    *to = PyFloat_AsDouble(given);
+    return true;
+  }
+  if (!PyLong_CheckExact(given)) return false;
+  *to = PyLong_AsDouble(given);
+  if (*to != -1.0 || !PyErr_Occurred()) return true;
+  PyErr_Clear();
+  return false;
+}
+
+// Copies `rows` times `columns` numbers of type T from memory with these strides [bytes].
+template <class T>
+void copy_strided(const char* from, npy_intp down, npy_intp right, int rows, int columns,
+                  double* to) {
+  for (int r = 0; r < rows; ++r) {
+    for (int c = 0; c < columns; ++c) {
+      *to++ = double(*reinterpret_cast<const T*>(from + r * down + c * right));
+    }
+  }
+}
+
+// Returns a contiguous copy of an array as `type`, in native byte order.
+inline nb::object converted(PyArrayObject* array, int type) {
+  PyObject* const made = PyArray_FromArray(array, PyArray_DescrFromType(type), NPY_ARRAY_CARRAY);
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
+// Whether a type holds numbers that are converted to float64 without an error or a warning.
+inline bool is_number_type(int type) {
+  return type == NPY_DOUBLE || type == NPY_FLOAT || type == NPY_HALF || PyTypeNum_ISINTEGER(type);
+}
+
+// Writes `rows` times `columns` numbers to `to`; a vector has one row. Returns whether `given` is
+// an array of this shape, of floats or integers and with any strides, or a list or tuple of
+// numbers, nested for a matrix. Python converts other objects, or raises an error.
+inline bool put_numbers(nb::handle given, int rows, int columns, double* to) {
+  if (PyArray_CheckExact(given.ptr())) {
+    auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+    const int axes = rows > 1 ? 2 : 1;
+    if (PyArray_NDIM(array) != axes || PyArray_DIM(array, axes - 1) != columns ||
+        (axes == 2 && PyArray_DIM(array, 0) != rows) || !is_number_type(PyArray_TYPE(array))) {
+      return false;
+    }
+    const npy_intp down = axes == 2 ? PyArray_STRIDE(array, 0) : 0,
+                   right = PyArray_STRIDE(array, axes - 1);
+    const char* const from = PyArray_BYTES(array);
+    switch (PyArray_ISBEHAVED_RO(array) ? PyArray_TYPE(array) : NPY_NOTYPE) {
+      case NPY_DOUBLE:
+        copy_strided<double>(from, down, right, rows, columns, to);
+        return true;
+      case NPY_FLOAT:
+        copy_strided<float>(from, down, right, rows, columns, to);
+        return true;
+      case NPY_INT:
+        copy_strided<int>(from, down, right, rows, columns, to);
+        return true;
+      case NPY_LONG:
+        copy_strided<long>(from, down, right, rows, columns, to);
+        return true;
+      default:
+        return put_numbers(converted(array, NPY_DOUBLE), rows, columns, to);
+    }
+  }
+  const int count = rows > 1 ? rows : columns;
+  if (items_in(given.ptr()) != count) return false;
+  for (int i = 0; i < count; ++i) {
+    PyObject* const one = item_of(given.ptr(), i);
+    if (rows > 1 ? !put_numbers(one, 1, columns, to + i * columns) : !put_number(one, to + i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Returns the data of a C-contiguous array of one type with `count` entries in all.
 template <class N>
 const N* data_in(nb::handle given, int type, std::ptrdiff_t count, const char* name) {
@@ -101,16 +179,26 @@ inline bool overlap(nb::handle a, nb::handle b) {
   return p < q + PyArray_NBYTES(y) && q < p + PyArray_NBYTES(x);
 }
 
+template <class T>
+T* data_of(const nb::object& array) {
+  return array.is_valid()
+             ? static_cast<T*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())))
+             : nullptr;
+}
+
 // A C-contiguous array of float64 or float32 whose last axis has the length `width`.
 class Batch {
  public:
-  // Uses `given` itself if it is such an array. Any other object is passed to `coordinates` of
-  // supple/_arrays/checks.py, which converts it or raises an error.
+  // Uses `given` itself if it is such an array. Other arrays of numbers of this width and lists of
+  // as many numbers are copied; float32 stays float32. Any other object is passed to `coordinates`
+  // of supple/_arrays/checks.py, which converts it or raises an error.
   Batch(nb::handle given, int width, const char* name) {
     if (fits(given.ptr(), width)) {
       array_ = nb::borrow(given);
       return;
     }
+    array_ = copied(given, width);
+    if (array_.is_valid()) return;
     array_ = call("coordinates", given, width, name);
     if (!fits(array_.ptr(), width))
       throw nb::type_error(
@@ -160,6 +248,20 @@ class Batch {
            PyArray_DIM(array, axes - 1) == width && PyArray_ISCARRAY_RO(array);
   }
 
+  // Returns a contiguous copy of an array of numbers or of a list; an invalid object for others.
+  static nb::object copied(nb::handle given, int width) {
+    if (!PyArray_CheckExact(given.ptr())) {
+      const npy_intp size = width;
+      if (items_in(given.ptr()) != size) return {};
+      nb::object made = new_array(NPY_DOUBLE, 1, &size);
+      return put_numbers(given, 1, width, data_of<double>(made)) ? made : nb::object();
+    }
+    auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+    const int type = PyArray_TYPE(array), axes = PyArray_NDIM(array);
+    if (!is_number_type(type) || axes < 1 || PyArray_DIM(array, axes - 1) != width) return {};
+    return converted(array, type == NPY_FLOAT ? NPY_FLOAT : NPY_DOUBLE);
+  }
+
   nb::object checked(nb::handle out, int axes, const npy_intp* shape) const {
     auto* given = reinterpret_cast<PyArrayObject*>(out.ptr());
     if (!PyArray_CheckExact(out.ptr()) || PyArray_TYPE(given) != PyArray_TYPE(array()) ||
@@ -174,12 +276,5 @@ class Batch {
 
   nb::object array_;
 };
-
-template <class T>
-T* data_of(const nb::object& array) {
-  return array.is_valid()
-             ? static_cast<T*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())))
-             : nullptr;
-}
 
 }  // namespace supple

@@ -98,11 +98,11 @@ nb::tuple PySolver::operations() const {
   return nb::make_tuple(count.multiplications, count.additions, count.others, count.depth);
 }
 
-bool PySolver::read_target(nb::handle target, double* numbers) const {
+bool PySolver::read_target(nb::handle target, bool single, double* numbers) const {
   const int count = int(target_specs_.size());
   if (count < 1) return false;
-  // With one task, a list is not a target but a batch of targets.
-  if (count == 1) return read_one_target(target, 0, numbers);
+  if (count == 1 && (single || PyArray_CheckExact(target.ptr())))
+    return read_one_target(target, 0, numbers);
   if (items_in(target.ptr()) != count) return false;
   for (int i = 0; i < count; ++i) {
     if (!read_one_target(item_of(target.ptr(), i), i, numbers)) return false;
@@ -114,11 +114,11 @@ bool PySolver::read_one_target(nb::handle target, int i, double* numbers) const 
   const TargetKind kind = target_specs_[i].kind;
   double* const to = numbers + target_specs_[i].begin;
   if (kind == TargetKind::pose) {
-    const double* const T = contiguous_data(target, 4, 4);
-    return T && read_pose(T, to);
+    double T[16];
+    return put_numbers(target, 4, 4, T) && read_pose(T, to);
   }
-  const double* const x = contiguous_data(target, 3);
-  if (!x) return false;
+  double x[3];
+  if (!put_numbers(target, 1, 3, x)) return false;
   if (kind == TargetKind::position) {
     read_position(x, to);
     return true;

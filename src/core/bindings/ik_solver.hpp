@@ -157,10 +157,11 @@ class PySolver {
   int targets() const { return fine_.ik.targets; }
   const OwnedProblem<double>& fine() const { return fine_; }
 
-  // Writes a target in the kernel's layout. `target` is an array for one task, or a list or tuple
-  // of arrays for several. Returns false if Python must convert or reject it.
+  // Writes a target in the kernel's layout. `target` holds the numbers of one task's target
+  // (`put_numbers`) or is a list or tuple with those of each task; if the solver has one task,
+  // `single` tells whether a list holds numbers. Returns false if Python must convert or reject it.
   static constexpr int max_tasks = 8;
-  bool read_target(nb::handle target, double* numbers) const;
+  bool read_target(nb::handle target, bool single, double* numbers) const;
 
   // Sets the subproblems of tasks that share no joint: for each its solver, and the indices of its
   // coordinates and of its target values in the whole problem. If one solution per target is

@@ -78,15 +78,18 @@ class PyTargetSolver {
   // `kernel` is a PySolver, or None if Python solves all targets. The settings of the search
   // without and with q0 are None if Python must solve these targets, or reject them. `balls` are
   // the indices of the first velocity of each ball joint, `prismatic` (nv,) the prismatic
-  // coordinates, `statuses` the statuses of all outcomes.
+  // coordinates, `single` tells whether a task was given, not a sequence of tasks, `statuses` the
+  // statuses of all outcomes.
   PyTargetSolver(nb::object kernel, nb::object robot, const Ints& balls,
-                 const std::vector<bool>& prismatic, const std::optional<SearchSpec>& without_q0,
+                 const std::vector<bool>& prismatic, bool single,
+                 const std::optional<SearchSpec>& without_q0,
                  const std::optional<SearchSpec>& with_q0, nb::type_object solution,
                  const nb::tuple& statuses, nb::object collision, nb::object check)
       : kernel_(std::move(kernel)),
         robot_(std::move(robot)),
         layout_(int(prismatic.size()), balls),
         prismatic_(prismatic),
+        single_(single),
         spec_{without_q0, with_q0},
         solution_(solution),
         check_(std::move(check)) {
@@ -103,8 +106,8 @@ class PyTargetSolver {
   // Returns a solution with the fields q (nq,), statuses[outcome], position error [m], rotation
   // error [rad], iterations, restarts, None, the robot, the bytes of q0 (nq,), the tasks, and, for
   // several tasks, the bytes of the target and the tolerances; last, `check`. Returns an invalid
-  // object if Python must convert or reject the target or q0: they are not arrays of float64, not
-  // finite, or q0 may be in degrees. Sets `blocked` if all solutions found collide.
+  // object if Python must convert or reject the target or q0: they are not arrays or lists of
+  // numbers, not finite, or q0 may be in degrees. Sets `blocked` if all solutions found collide.
   //
   // The call neither checks for signals nor releases the GIL, which would take longer than some
   // searches.
@@ -115,7 +118,12 @@ class PyTargetSolver {
     const npy_intp nq = layout_.nq(), nv = layout_.nv();
     double numbers[12 * PySolver::max_tasks + 2];
     SolveRequest request{};
-    if (seeded && !(request.q0 = contiguous_data(q0, nq))) return {};
+    Doubles seed_copy;
+    if (seeded && !(request.q0 = contiguous_data(q0, nq))) {
+      seed_copy.resize(std::size_t(nq));
+      if (!put_numbers(q0, 1, int(nq), seed_copy.data())) return {};
+      request.q0 = seed_copy.data();
+    }
     Doubles x(layout_.has_balls() ? 2 * nv + nq : 0);  // q0 and the solution in the kernel; unit q0
     double* const unit = x.data() + 2 * nv;
     if (seeded && layout_.has_balls()) {
@@ -126,7 +134,7 @@ class PyTargetSolver {
     for (npy_intp j = 0; seeded && j < nv; ++j) {
       if (!prismatic_[j] && std::abs(request.q0[j]) > largest_angle) return {};
     }
-    if (!solver_->read_target(target, numbers)) return {};
+    if (!solver_->read_target(target, single_, numbers)) return {};
     nb::object q = new_array(NPY_DOUBLE, 1, &nq);
     Outcome outcome;
     double error[2];
@@ -178,6 +186,7 @@ class PyTargetSolver {
   nb::object kernel_, robot_;
   Layout layout_;
   std::vector<bool> prismatic_;        // (nv,)
+  bool single_;                        // whether a target is that of a task, not of a sequence
   std::optional<SearchSpec> spec_[2];  // without and with q0
   SolutionClass solution_;
   std::vector<nb::object> status_;           // of each outcome
@@ -246,14 +255,15 @@ PyType_Slot slots[] = {
 void bind_target_solver(nb::module_& m) {
   nb::class_<PyTargetSolver>(m, "TargetSolver", nb::type_slots(slots),
                              "A search for one target. Not for direct use: see supple.Solver.")
-      .def(nb::init<nb::object, nb::object, const Ints&, const std::vector<bool>&,
+      .def(nb::init<nb::object, nb::object, const Ints&, const std::vector<bool>&, bool,
                     const std::optional<SearchSpec>&, const std::optional<SearchSpec>&,
                     nb::type_object, nb::tuple, nb::object, nb::object>(),
-           nb::kw_only(), "kernel"_a.none(), "robot"_a, "balls"_a, "prismatic"_a,
+           nb::kw_only(), "kernel"_a.none(), "robot"_a, "balls"_a, "prismatic"_a, "single"_a,
            "without_q0"_a.none(), "with_q0"_a.none(), "solution"_a, "statuses"_a,
            "collision"_a.none(), "check"_a.none(),
            nb::sig("def __init__(self, *, kernel: Solver | None, robot: object, balls: list[int], "
-                   "prismatic: list[bool], without_q0: SearchSpec | None, with_q0: SearchSpec | "
+                   "prismatic: list[bool], single: bool, without_q0: SearchSpec | None, with_q0: "
+                   "SearchSpec | "
                    "None, solution: type[typing.Any], statuses: tuple[object, ...], collision: "
                    "CollisionModel | None, check: object) -> None"));
 }

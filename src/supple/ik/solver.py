@@ -263,6 +263,7 @@ class Solver(_core.TargetSolver):
             robot=self._robot,
             balls=list(self._robot._balls),
             prismatic=self._robot.prismatic.tolist(),
+            single=self._single,
             without_q0=specs.get(False),
             with_q0=specs.get(True),
             solution=Solution,
