@@ -38,6 +38,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.steps.AdaptiveErrorClamp(DLS),
     sp.redundancy.Augmented(RULE, [1.0, np.arange(1.0, 4.0)]),
     sp.AxisTask("panda_hand", (0, 1, 0)),
+    sp.tasks.PointsRows.of(PANDA, {"panda_hand": 0.5, "panda_link4": 0.5}),
     sp.tasks.CenterOfMassTask(("x", "y"), weight=2.0),
     sp.redundancy.SupportPolygon([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], margin=0.1),
     sp.poses.PoseFilter(lag=0.02),

@@ -12,10 +12,11 @@ from supple.errors import UnknownNameError
 
 PANDA = sp.load("panda")
 T = PANDA.fk(PANDA.neutral())
-# Classes whose objects functions of supple return, and base classes; users do not call them.
+# Base classes, and classes whose objects functions of supple make; users do not call them.
 RETURNED = {
     *(sp.Linearization, sp.Report, sp.Robot, sp.Solution, sp.Solutions, sp.SolveReport),
-    *(sp.SolveStatus, sp.StepStatus, sp.Trajectory, sp.tasks.Task, sp.tasks.TaskRows),
+    *(sp.SolveStatus, sp.StepStatus, sp.Trajectory),
+    *(sp.tasks.Task, sp.tasks.TaskRows, sp.tasks.PointsRows),
 }
 CALLED = {
     f"{module.__name__}.{name}": getattr(module, name)

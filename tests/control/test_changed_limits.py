@@ -177,7 +177,7 @@ def test_a_servo_reset_to_excessive_speeds_slows_down_to_its_limits() -> None:
         (None, "Limits of 7 joints"),
         (Limits.for_robot(robot("ur5e")), "Limits of 7 joints"),
         (Limits.for_robot(robot("panda"), mode="scale"), "mode of a Servo cannot change"),
-        (Limits.for_robot(robot("panda"), mode="path"), "cannot change"),
+        (Limits.for_robot(robot("panda"), mode="path"), "only for supple.simulate"),
     ],
 )
 def test_limits_of_another_robot_or_mode_are_refused(bad: object, match: str) -> None:

@@ -20,7 +20,8 @@ import pytest
 from supple.control import gpu_targets, gpu_velocities, target_velocities
 from supple.ik import arguments, problem
 from supple.ik.gpu import branches, gradients, linearize, position, ranking, request, targets
-from supple.kinematics import gpu_frames, plausible
+from supple.kinematics import gpu_frames
+from supple.motion import plausible
 from supple.steps import weighted
 
 SOURCES = Path(__file__).parents[2] / "src/supple"

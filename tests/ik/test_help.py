@@ -11,7 +11,7 @@ from supple import solve
 
 def test_help_shows_the_signature_and_documentation_of_solve() -> None:
     text = pydoc.render_doc(solve, renderer=pydoc.plaintext)
-    assert "solve(robot: Robot, target: Any, *, frame:" in text.replace("'", "")
+    assert "solve(robot: Robot, target: TargetLike, *, frame:" in text.replace("'", "")
     assert inspect.getdoc(solve) in inspect.cleandoc(text.replace("\n    ", "\n"))
 
 

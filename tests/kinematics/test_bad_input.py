@@ -74,7 +74,7 @@ def test_arguments_that_are_not_arrays_of_coordinates_are_refused(case: str) -> 
     [((7,), (2, 7)), ((3, 7), (4, 7)), ((3, 7), (3, 3, 7)), ((3, 4, 7), (3, 7)), ((0, 7), (2, 7))],
 )
 def test_joint_speeds_of_another_shape_are_refused(q: tuple[int, ...], qd: tuple[int, ...]) -> None:
-    said = rf"shape of q, {re.escape(str(q))}.*given: {re.escape(str(qd))}"
+    said = rf"qd must have the shape {re.escape(str(q))}.*given: {re.escape(str(qd))}"
     with pytest.raises(supple.errors.InputError, match=said):
         PANDA.bias_acceleration(np.zeros(q), np.zeros(qd))
 

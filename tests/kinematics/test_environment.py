@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from supple import _core
+from supple._runtime import environment
 from supple.errors import InputError
-from supple.kinematics import environment
 
 OPTIONAL = ("matplotlib", "viser", "ray", "mujoco", "cuda", "cupy", "yourdfpy", "trimesh", "scipy")
 

@@ -16,8 +16,7 @@ from sizes import a_third
 from supple.describe import Inertia
 from supple.errors import InputError
 from supple.ik.adjoints import DifferentiableSolver
-from supple.redundancy import CenterOfMassTask, OpenTask
-from supple.tasks import Task
+from supple.tasks import CenterOfMassTask, OpenTask, Task
 from task_functions import functions, outcome
 
 Array = np.ndarray

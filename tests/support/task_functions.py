@@ -9,8 +9,7 @@ import numpy as np
 
 import supple as sp
 from supple.errors import InputError
-from supple.redundancy import OpenTask
-from supple.tasks import Task
+from supple.tasks import OpenTask, Task
 
 Array = np.ndarray
 

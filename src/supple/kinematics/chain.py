@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._arrays.checks import ReadOnlyArrays
 from supple._core import FrameSpec, JointSpec, Motion, Placement
 
 Matrix = NDArray[np.float64]
@@ -52,11 +53,14 @@ class MovingJoint:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedFrame:
+class FixedFrame(ReadOnlyArrays):
     """A frame at a constant pose on the body that a joint carries (or on the world)."""
 
     joint: int  # index among the moving joints, or WORLD
-    placement: Matrix  # (4, 4)
+    placement: Matrix  # (4, 4), read-only
+
+    def __post_init__(self) -> None:
+        self.placement.flags.writeable = False
 
 
 _IDENTITY = np.eye(4)

@@ -8,7 +8,7 @@ import numpy as np
 
 from supple._arrays.checks import number
 from supple.collision.world import World
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.rotation import cross
 from supple.motion.limits import Limits
@@ -35,6 +35,7 @@ _BLOCK = 4096  # number of steps whose targets are computed at once
 JUST_BELOW = 1 - 1e-9  # largest firmness of a foot before the first frame of its stance
 
 
+@known_arguments()
 def retarget(
     robot: Robot,
     motion: HumanMotion,

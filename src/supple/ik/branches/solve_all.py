@@ -223,7 +223,7 @@ def _searched(
     driver, reason = Driver(problem, options), f"{why}; {_SEEDS}"
     batch, robot = targets.shape[:-1], problem.layout.robot
     rows, frame = problem.layout.tasks[0].on(robot), None
-    if len(problem.layout.tasks) == 1 and rows.has_pose:
+    if len(problem.layout.tasks) == 1 and rows.has_pose and {0, 1, 2} < set(rows.picked):
         frame = rows.frame
 
     def one(target: Array, seed: Array | None) -> Solutions:
