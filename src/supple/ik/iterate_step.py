@@ -30,7 +30,13 @@ from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import TaskTargets, largest_errors
 from supple.kinematics import Robot
-from supple.kinematics.configuration import from_kernel, integrate, to_kernel, within_limits
+from supple.kinematics.configuration import (
+    difference,
+    from_kernel,
+    integrate,
+    to_kernel,
+    within_limits,
+)
 from supple.motion.linearization import Array, Linearization
 from supple.motion.status_array import StatusArray
 from supple.redundancy.priority import Augmented, Priority
@@ -208,7 +214,7 @@ class StepSearch:
             running, at = running[going], at[going]
             then = self._limited(move, running, J[going], e[going], at)
             iterations[left[running]] += 1
-            moved = np.abs(then - at).max(axis=1) > _MIN_DISPLACEMENT
+            moved = np.abs(difference(self.layout.robot, then, at)).max(axis=1) > _MIN_DISPLACEMENT
             q[running] = then
             running = running[moved]  # a start whose configuration no longer changes has ended
             if not len(running):
@@ -301,8 +307,8 @@ def step_search(
 def default_damping(layout: CompiledTasks) -> ErrorNorm:
     """Return the default damping of a search with open tasks, from the median norm of J."""
     low, span, stride = seed_range(layout.robot)
-    q = low + (0.5 + np.arange(1, _SAMPLES + 1)[:, None] * stride) % 1 * span
-    sizes = np.linalg.norm(layout.jacobian(q), axis=(1, 2))
+    x = low + (0.5 + np.arange(1, _SAMPLES + 1)[:, None] * stride) % 1 * span
+    sizes = np.linalg.norm(layout.jacobian(from_kernel(layout.robot, x)), axis=(1, 2))
     return ErrorNorm(_DAMPING * float(np.median(sizes)))
 
 

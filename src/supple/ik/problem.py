@@ -204,15 +204,15 @@ def _compiled(
     met = [i for i, task in enumerate(tasks) if not task.is_preference]
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
-    limbs = limbs_of(robot, [tasks[i] for i in met])
-    moved = kernel_order(robot, tasks)
-    layout = compile_tasks(robot, tuple(tasks[i] for i in moved))
-    rows = [task.on(robot) for task in layout.tasks]
-    if any(one.axes == SPATIAL for one in rows):
+    if any(task.on(robot).axes == SPATIAL for task in tasks):
         raise InputError(
             "solve takes no tasks in spatial coordinates, because they mix errors of "
             "position and rotation; given: axes='spatial'"
         )
+    limbs = limbs_of(robot, [tasks[i] for i in met])
+    moved = kernel_order(robot, tasks)
+    layout = compile_tasks(robot, tuple(tasks[i] for i in moved))
+    rows = [task.on(robot) for task in layout.tasks]
     for task, one in zip(layout.tasks[len(met) :], rows[len(met) :], strict=True):
         if not one.traits.is_linear:
             raise InputError(

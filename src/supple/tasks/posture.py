@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of, number_field
 from supple._core import Goal, InputSpec, TargetKind
-from supple.errors import TASK_HINTS, known_arguments, unknown_name_error
+from supple.errors import TASK_HINTS, InputError, known_arguments, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, to_kernel
 from supple.kinematics.frames import owners
@@ -96,6 +96,11 @@ class PostureTask(Task):
         for name in names:
             if name not in free:
                 raise unknown_name_error("joint", name, free)
+        if not names:
+            raise InputError(
+                "a PostureTask needs a joint with one degree of freedom; given: a robot with "
+                f"{robot.dof} degrees of freedom in ball, planar or floating joints"
+            )
         weight = checked_weight(self, self.weight, len(names))
         made = PostureRows(
             picked=tuple(robot.joint_names.index(name) for name in names),
