@@ -161,6 +161,22 @@ def test_every_call_and_preference_accepts_every_robot(seed: int) -> None:
         assert str(explained.report)
 
 
+@pytest.mark.parametrize("seed", CASES)
+def test_solutions_of_every_robot_do_not_depend_on_the_rest_of_a_batch(seed: int) -> None:
+    """The same bits for any order, number of threads and number of targets."""
+    robot, rng = drawn(seed), np.random.default_rng(seed + 5)
+    q = robot.random(80, seed=seed)
+    for task in drawn_tasks(robot, rng)[:4]:
+        targets = np.stack([target_at(robot, task, one) for one in q])
+        solver = sp.Solver(robot, task, max_seeds=8)
+        found = solver.batch(targets)
+        order = rng.permutation(len(q))
+        for some, threads in ((order, 1), (order[:50], 2), (order[:3], 1)):
+            again = sp.Solver(robot, task, max_seeds=8, threads=threads).batch(targets[some])
+            np.testing.assert_array_equal(again.q, found.q[some])
+            np.testing.assert_array_equal(again.iterations, found.iterations[some])
+
+
 @pytest.mark.parametrize("base", [None, "floating"])
 def test_tasks_in_spatial_coordinates_are_refused_on_every_robot(base: str | None) -> None:
     robot = sp.load("panda") if base is None else sp.load("panda").with_base(base)
