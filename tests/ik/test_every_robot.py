@@ -23,6 +23,7 @@ from trees import axis, pose
 
 Array = np.ndarray
 CASES = seeds(nightly(400, 10))
+MOVE = 0.4  # largest displacement of a joint [rad or m]
 
 
 def drawn(seed: int) -> sp.Robot:
@@ -159,6 +160,32 @@ def test_every_call_and_preference_accepts_every_robot(seed: int) -> None:
             assert found.same_branch.shape == (2,)
         explained = solver(targets[0], q0=q0[0], explain=True)
         assert str(explained.report)
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_no_joint_of_any_robot_moves_farther_than_max_move(seed: int) -> None:
+    """The displacement of a ball joint is a rotation from q0, wherever q0 is."""
+    robot, rng = drawn(seed), np.random.default_rng(seed + 4)
+    q0 = robot.random(3, seed=seed)
+    other = robot.random(3, seed=rng)
+    step = robot.difference(other, q0)
+    share = np.minimum(1, 0.9 * MOVE / np.abs(step).max(axis=1, keepdims=True))
+    q = robot.integrate(q0, share * step)  # (within the limits)
+    for task in drawn_tasks(robot, rng):
+        if isinstance(task, OpenTask):
+            continue
+        targets, far = (np.stack([target_at(robot, task, x) for x in each]) for each in (q, other))
+        for prefer in (None, "fast"):
+            solver = sp.Solver(robot, task, max_move=MOVE, prefer=prefer)
+            found = solver.batch(targets, q0=q0)
+            assert found.success.all(), task
+            check(robot, task, targets, found)
+            missed = sp.Solver(robot, task, max_move=MOVE, prefer=prefer, max_seeds=8).batch(
+                far, q0=q0
+            )
+            check(robot, task, far, missed)
+            for each in (found, missed):
+                assert (each.moved <= MOVE + 1e-12).all(), task
 
 
 @pytest.mark.parametrize("seed", CASES)

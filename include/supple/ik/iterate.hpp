@@ -189,12 +189,17 @@ SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
   }
 }
 
-// Moves a configuration q by dq, as far as the joint limits allow.
+// Moves a configuration q by dq, as far as the joint limits allow. A ball joint has limits only if
+// its displacement from an initial guess is bounded (src/core/drivers/near_q0.hpp).
 template <class L, class T, class N>
 SUPPLE_INLINE void move_within_limits(const IkProblem<T>& ik, N n, const L* dq, L* q) {
-  integrate(ik.chain, n, q, dq, q, [&](int j, const L&, const L& to) {
+  const auto inside = [&](int j, const L& to) {
     return min(max(to, L(ik.lower[j])), L(ik.upper[j]));
-  });
+  };
+  integrate(ik.chain, n, q, dq, q, [&](int j, const L&, const L& to) { return inside(j, to); });
+  for (int b = 0; b < ik.chain.balls; ++b) {
+    for (int j = ik.chain.ball[b]; j < ik.chain.ball[b] + 3; ++j) q[j] = inside(j, q[j]);
+  }
 }
 
 // Returns one damped step (nv,) in the scratch memory. The columns of joints at a limit that would

@@ -198,6 +198,7 @@ void place_base(const SolveRequest& request, std::ptrdiff_t problem, Workspace& 
     for (int j = 0; j < limb.search->chain.nq; ++j) workspace.base_q[limb.joint[j]] = listed.q[j];
   }
   move_base(request, workspace, moved, workspace.base_q);
+  if (request.origin) measure_from_origin(request, workspace.base_q);
 }
 
 }  // namespace

@@ -187,6 +187,9 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
     const float* const record = table.record + std::ptrdiff_t(place[i]) * table.size;
     for (int j = 0; j < n; ++j) listed.q[i * n + j] = record[j];
   }
+  for (int i = 0; request.origin && i < listed.count; ++i) {
+    measure_from_origin(request, listed.q + i * n);
+  }
 }
 
 }  // namespace

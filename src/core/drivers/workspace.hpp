@@ -100,6 +100,10 @@ struct Workspace {
   double* box;                 // (4, n): limits and range of seeds near q0, for `solve_near_q0`
   float* float_box;            // (4, n): `box` in float
   double* kept;                // (n,): a configuration in double precision
+  // For `solve_near_q0` of a robot with ball joints: q0 and a configuration (n,), and the joints.
+  double *near_q0, *absolute;
+  Joint<double>* joint;
+  Joint<float>* float_joint;
   // For seeds that place a free base; null without one.
   IterateState<double> base;  // the coordinates of the base
   double *near_base, *local;  // (targets,): what the seeds' limbs reach; targets of one limb
@@ -129,6 +133,11 @@ struct Workspace {
     box = arena.take_as<double>(4 * nq);
     float_box = arena.take_as<float>(4 * nq);
     kept = arena.take_as<double>(nq);
+    const Chain<double>& chain = request.polish->chain;
+    near_q0 = arena.take_as<double>(chain.balls ? nq : 0);
+    absolute = arena.take_as<double>(chain.balls ? nq : 0);
+    joint = arena.take_as<Joint<double>>(chain.balls ? chain.joints : 0);
+    float_joint = arena.take_as<Joint<float>>(chain.balls ? chain.joints : 0);
     if (request.base) {
       base = make_state<double>(*request.base->pose, arena);
       near_base = arena.take_as<double>(request.search->targets);
@@ -165,6 +174,18 @@ bool stopped(const SolveRequest& request) {
 // Whether a configuration (n,) that meets the tasks of a problem is rejected.
 bool rejects(const SolveRequest& request, std::ptrdiff_t problem, const double* q) {
   return request.rejects && request.rejects(request.reject_context, problem, q);
+}
+
+// Replaces the rotation vectors of the ball joints in a seed (n,) by their displacements from the
+// `origin` of a request.
+void measure_from_origin(const SolveRequest& request, float* q) {
+  const Chain<double>& chain = request.polish->chain;
+  for (int b = 0; b < chain.balls; ++b) {
+    const int j = chain.ball[b];
+    const Vec3<double> turn{q[j], q[j + 1], q[j + 2]};
+    const Vec3<double> away = ball_difference(turn, vector_at(request.origin + j));
+    q[j] = float(away.x), q[j + 1] = float(away.y), q[j + 2] = float(away.z);
+  }
 }
 
 template <class L>

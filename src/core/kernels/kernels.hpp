@@ -252,7 +252,10 @@ struct SolveRequest {
   int max_solutions;     // for each problem; more than one requires `single`
   bool nearest;          // find the solution nearest to q0; requires `single` and max_solutions = 1
   bool comfortable;      // prefer seeds with joints near the middle of their ranges
-  double max_move;   // largest joint displacement from q0, needs `single` and q0; 0 for no bound
+  double max_move;  // largest joint displacement from q0, needs `single` and q0; 0 for no bound
+  // (n,): if not null, rotation vectors of ball joints. The problem, q0 and the solutions then
+  // contain displacements of the ball joints from there (drivers/near_q0.hpp).
+  const double* origin;
   double* q;         // (count, max_solutions, n)
   Outcome* outcome;  // (count, max_solutions)
   double* error;     // (count, max_solutions, 2): position [m], rotation [rad]

@@ -331,7 +331,8 @@ class Driver:
         assert self.options.max_move is not None
         assert seeds is not None
         most = found[0].shape[1]
-        far = largest_move(None, found[0], seeds[..., None, :]) > self.options.max_move
+        q, q0 = self._configurations(found[0]), self._configurations(seeds)[..., None, :]
+        far = largest_move(self.problem.layout.robot, q, q0) > self.options.max_move
         again = (far | (found[1] != SolveStatus.CONVERGED)).any(axis=1) | (most > 1)
         own = seeds if seeds.ndim == 1 else seeds[again]
         cpu = replace(self, options=replace(self.options, gpu=None))

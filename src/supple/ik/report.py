@@ -12,7 +12,7 @@ from supple.ik.problem import CompiledProblem
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import missed_text, surplus_rows
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference, to_kernel
+from supple.kinematics.configuration import difference, to_kernel
 from supple.motion.linearization import Array, Linearization
 from supple.steps.basic import DLS
 
@@ -165,22 +165,22 @@ def _limits(
     robot = problem.layout.robot
     pull = lin.J.T @ lin.e
     smallest = _SMALLEST_PULL * np.linalg.norm(lin.J, axis=0) * np.linalg.norm(lin.e)
-    q = to_kernel(robot, q)  # one coordinate for each limit
-    near = q if q0 is None else to_kernel(robot, q0)
+    moved = np.zeros(robot.nv) if q0 is None else difference(robot, q, q0)
+    x = to_kernel(robot, q)  # one coordinate for each limit
     at: list[AtLimit] = []
     blocking: list[AtLimit] = []
     moves = lin.J.any(axis=0)  # joints that move a task; those of fingers do not move the hand
     for j in np.flatnonzero(moves).tolist():
         name = robot.joint_names[j]
-        if q[j] <= robot.lower[j] + _AT_LIMIT:
+        if x[j] <= robot.lower[j] + _AT_LIMIT:
             at.append((name, "lower"))
-        elif q[j] >= robot.upper[j] - _AT_LIMIT:
+        elif x[j] >= robot.upper[j] - _AT_LIMIT:
             at.append((name, "upper"))
-        elif abs(coordinate_difference(q[j], near[j])) >= max_move - _AT_LIMIT:
+        elif abs(moved[j]) >= max_move - _AT_LIMIT:
             at.append((name, "max_move"))
         else:
             continue
-        outward = at[-1][1] == "upper" or (at[-1][1] == "max_move" and q[j] > near[j])
+        outward = at[-1][1] == "upper" or (at[-1][1] == "max_move" and moved[j] > 0)
         if (pull[j] if outward else -pull[j]) > smallest[j]:
             blocking.append(at[-1])
     return tuple(at), tuple(blocking)
