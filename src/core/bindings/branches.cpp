@@ -181,6 +181,13 @@ class PyBranches {
     return made(all, certain);
   }
 
+  template <class Visit>
+  int visit(Visit&& visit) const {
+    const nb::handle solutions = single_ ? single_->solutions : nb::handle();
+    const nb::handle fields = single_ ? single_->fields : nb::handle();
+    return visit_each(visit, {solver_, solutions, fields});
+  }
+
  private:
   const PySolver& problem() const { return *nb::inst_ptr<PySolver>(solver_); }
 
@@ -280,7 +287,7 @@ nb::tuple general_equations(const GeneralSpec& spec, nb::handle target) {
 template <class Solver, class Spec>
 void bind_solver_of(nb::module_& m, const char* name, const char* doc, const char* constructor) {
   using Py = PyBranches<Solver>;
-  nb::class_<Py>(m, name, doc)
+  nb::class_<Py>(m, name, nb::type_slots(held_objects<Py>), doc)
       .def(nb::init<nb::object, const Spec&>(), nb::kw_only(), "solver"_a, "arm"_a,
            nb::sig(constructor))
       .def("solve", &Py::solve, "targets"_a, "q0"_a.none(), "spec"_a,

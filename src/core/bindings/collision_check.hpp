@@ -32,6 +32,8 @@ class CollisionCheck {
     request.max_rejected = max_rejected;
   }
 
+  nb::handle object() const { return object_; }
+
  private:
   // Memory of one thread, prepared for the check that used it last.
   struct Memory {

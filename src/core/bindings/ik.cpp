@@ -206,7 +206,8 @@ void bind_solver(nb::module_& m) {
             required("merged_at_once", &SearchSpec::merged_at_once),
             required("clearance", &SearchSpec::clearance),
             required("max_rejected", &SearchSpec::max_rejected));
-  nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
+  nb::class_<PySolver>(m, "Solver", nb::type_slots(held_objects<PySolver>),
+                       "Position inverse kinematics of some tasks. See supple.solve.")
       .def(nb::init<nb::object, const SolverSpec&>(), nb::kw_only(), "tasks"_a, "spec"_a)
       .def("operations", &PySolver::operations,
            nb::sig("def operations(self) -> tuple[int, int, int, int]"),

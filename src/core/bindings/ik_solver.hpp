@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/batches.hpp"
+#include "bindings/held_objects.hpp"
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
 #include "drivers/clock.hpp"
@@ -207,6 +208,17 @@ class PySolver {
 
   // Size of the table of seeds: 0 until it is complete.
   int seeds() const { return table_ ? table_->view().entries : 0; }
+
+  template <class Visit>
+  int visit(Visit&& visit) const {
+    int stop = visit_each(visit, {tasks_, given_tasks, base_ ? base_->pose : nb::handle()});
+    const auto add = [&](const std::vector<Subproblem>& parts) {
+      for (const Subproblem& part : parts) stop = stop ? stop : visit_each(visit, {part.solver});
+    };
+    add(subproblems_), add(moving_);
+    if (base_) add(base_->limbs);
+    return stop;
+  }
 
   // Returns the numbers of multiplications, additions and other operations of one iteration, and
   // the length of its longest chain of dependent operations.

@@ -127,28 +127,10 @@ class PyServo : public ServoLoop {
   }
 };
 
-// A Servo and a user's step whose globals refer to the Servo form a reference cycle, which Python's
-// garbage collector must be able to find.
-int visit_servo(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  if (!nb::inst_ready(self)) return 0;
-  return nb::inst_ptr<PyServo>(self)->visit(
-      [&](nb::handle held) { return held.is_valid() ? visit(held.ptr(), arg) : 0; });
-}
-
-int clear_servo(PyObject* self) {
-  if (nb::inst_ready(self)) nb::inst_ptr<PyServo>(self)->clear();
-  return 0;
-}
-
-PyType_Slot servo_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_servo)},
-                             {Py_tp_clear, reinterpret_cast<void*>(clear_servo)},
-                             {0, nullptr}};
-
 }  // namespace
 
 void bind_servo(nb::module_& m) {
-  nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
+  nb::class_<PyServo>(m, "Servo", nb::type_slots(held_objects<PyServo>),
                       "One step of a control loop. Not for direct use: see supple.Servo.")
       .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object,
                     nb::object, nb::object, double, const std::vector<double>&, bool, bool, bool>(),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/isa.hpp"
+#include "bindings/held_objects.hpp"
 #include "bindings/servo_guard.hpp"
 #include "bindings/servo_holding.hpp"
 #include "bindings/servo_inputs.hpp"
@@ -144,17 +145,8 @@ class ServoLoop {
 
   template <class Visit>
   int visit(Visit&& visit) const {
-    for (const nb::object* held : {&tasks_, &convert_, &secondary_velocity_, &python_.step(),
-                                   &python_.open_rows(), &constraint_rows_, &guard_.object()}) {
-      if (const int stop = visit(*held)) return stop;
-    }
-    return 0;
-  }
-
-  // Releases the Python objects that may refer to this servo, which cannot be called afterwards.
-  void clear() {
-    convert_ = secondary_velocity_ = constraint_rows_ = nb::none();
-    python_.clear();
+    return visit_each(visit, {tasks_, convert_, secondary_velocity_, python_.step(),
+                              python_.open_rows(), constraint_rows_, guard_.object()});
   }
 
   // Restarts the loop with the joint velocities `qd`.

@@ -49,7 +49,6 @@ class ServoPython {
   bool decides() const { return !step_.is_none(); }
   bool evaluates() const { return !open_rows_.is_none(); }
   void set_open_rows(nb::object open_rows) { open_rows_ = std::move(open_rows); }
-  void clear() { step_ = open_rows_ = nb::none(); }
 
   // Discards what the step has remembered of its last call.
   void undo() const { step_.attr("undo")(); }

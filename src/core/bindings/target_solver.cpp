@@ -63,6 +63,8 @@ class SolutionClass {
     return made;
   }
 
+  nb::handle type() const { return class_; }
+
  private:
   nb::object class_;
   std::array<Py_ssize_t, solution_fields> offset_;
@@ -182,6 +184,13 @@ class PyTargetSolver {
                            std::move(task_targets), check_});
   }
 
+  // (The statuses refer to nothing of a user.)
+  template <class Visit>
+  int visit(Visit&& visit) const {
+    const nb::handle model = collision_ ? collision_->object() : nb::handle();
+    return visit_each(visit, {kernel_, robot_, solution_.type(), check_, model});
+  }
+
  private:
   nb::object kernel_, robot_;
   Layout layout_;
@@ -247,8 +256,10 @@ PyMethodDef methods[] = {
      METH_FASTCALL, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
-PyType_Slot slots[] = {
-    {Py_tp_call, reinterpret_cast<void*>(call)}, {Py_tp_methods, methods}, {0, nullptr}};
+PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_traverse, reinterpret_cast<void*>(traverse<PyTargetSolver>)},
+                       {0, nullptr}};
 
 }  // namespace
 
