@@ -34,40 +34,108 @@ KERNEL = sorted(
     for path in (ROOT / folder).rglob(kind)
 )
 NAME = r"(?:q|q0|q_|_q|q_rest|ghost_q|_ghost_q)"  # names of configurations
+# Names of configurations in Python; some of them are also names of numbers.
+PYTHON_NAME = re.compile(rf"{NAME}|solutions|layers")
 
 # ---- Python --------------------------------------------------------------------------------------
 
+# Functions that return configurations, alone or as the first of several results.
+MAKERS = {
+    *("integrate", "from_kernel", "within_limits", "clipped", "mirrored", "interpolated"),
+    *("neutral", "unwound", "advanced", "tracked"),
+}
+# Functions of NumPy that return a configuration if one of their arguments is one.
+KEEPERS = {
+    *("append", "array", "asarray", "ascontiguousarray", "broadcast_to", "clip", "concatenate"),
+    *("copy", "repeat", "reshape", "stack", "take_along_axis", "tile", "vstack", "where"),
+}
+Names = frozenset[str]
 
-def is_configuration(node: ast.expr) -> bool:
-    """Return whether an expression is a configuration, some of its joints, or a multiple of it."""
+
+def is_configuration(node: ast.expr, known: Names = frozenset()) -> bool:
+    """Return whether an expression is a configuration, some of its joints, or a multiple of it.
+
+    The variables `known` are configurations.
+    """
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            return re.fullmatch(NAME, name) is not None
+            return name in known or PYTHON_NAME.fullmatch(name) is not None
         case ast.Subscript(value=inner) | ast.UnaryOp(operand=inner):
-            return is_configuration(inner)
+            return is_configuration(inner, known)
         case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
-            return is_configuration(left) or is_configuration(right)
-        case ast.Call(func=ast.Attribute(attr="asarray" | "array" | "copy"), args=[inner, *_]):
-            return is_configuration(inner)
+            return is_configuration(left, known) or is_configuration(right, known)
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in MAKERS:
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np"), attr=name), args=args):
+            return name in KEEPERS and any(
+                is_configuration(part, known)
+                for one in args
+                for part in (one.elts if isinstance(one, ast.List | ast.Tuple) else [one])
+            )
+        case ast.Call(func=ast.Attribute(value=inner, attr="copy" | "reshape" | "astype")):
+            return is_configuration(inner, known)
     return False
+
+
+def configurations_of(function: ast.AST) -> Names:
+    """Return the names of the variables of a function that are configurations."""
+    known: Names = frozenset()
+    while True:
+        found = set(known)
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                    pairs = list(zip(targets, values, strict=False))
+                case ast.Assign(targets=[ast.Tuple(elts=[first, *_])], value=value):
+                    pairs = [(first, value)]
+                case ast.Assign(targets=targets, value=value):
+                    pairs = [(one, value) for one in targets]
+                case ast.For(target=target, iter=value):
+                    pairs = [(target, value)]
+                case _:
+                    pairs = []
+            for target, value in pairs:
+                if isinstance(target, ast.Name) and is_configuration(value, known):
+                    found.add(target.id)
+        if found == known:
+            return known
+        known = frozenset(found)
 
 
 def additions_in_python(text: str) -> Iterator[str]:
     """Yield the expressions that add to a configuration or subtract one."""
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-                found = is_configuration(left) or is_configuration(right)
-            case ast.AugAssign(target=target, op=ast.Add() | ast.Sub()):
-                found = is_configuration(target)
-            case ast.Call(
-                func=ast.Attribute(attr="diff" | "add" | "subtract" | "cumsum"), args=[first, *_]
-            ):
-                found = is_configuration(first)
-            case _:
-                found = False
-        if found:
-            yield ast.unparse(node)
+    tree = ast.parse(text)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    nested = {node for each in functions for node in ast.walk(each) if node is not each}
+    seen: set[ast.AST] = set()
+    for function in [*(each for each in functions if each not in nested), tree]:
+        known = configurations_of(function) if function is not tree else frozenset()
+        for node in ast.walk(function):
+            if node not in seen and _adds(node, known):
+                yield ast.unparse(node)
+            seen.add(node)
+
+
+def _adds(node: ast.AST, known: Names) -> bool:
+    """Return whether an expression adds to a configuration or subtracts one."""
+    match node:
+        case ast.BinOp(
+            left=ast.Subscript(value=ast.Name(id="layers") | ast.Attribute(attr="layers")),
+            right=ast.Constant(value=1),
+        ):
+            return False  # the layer after one of `layers`
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            return is_configuration(left, known) or is_configuration(right, known)
+        case ast.AugAssign(target=target, op=ast.Add() | ast.Sub()):
+            return is_configuration(target, known)
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Name(id="np"), attr="diff" | "add" | "subtract" | "cumsum" | "mean"
+            ),
+            args=[first, *_],
+        ):
+            return is_configuration(first, known)
+    return False
 
 
 # ---- C++ and CUDA --------------------------------------------------------------------------------
@@ -131,11 +199,32 @@ def test_no_other_kernel_code_adds_to_configurations() -> None:
         "x + np.asarray(q)",
         "np.cumsum(path.q)",
         "high - q[..., moves]",
+        "def f(self):\n    then, good = self.q, 1\n    return then - other",
+        "def f(path):\n    then = np.array(path.q[1:])\n    return then[:, None] - other",
+        "def f(q):\n    for each in q:\n        y = each - other",
+        "def f(q):\n    before, after = q[i], 1\n    return other - before",
+        "def f(q):\n    a = np.where(known, other, q)\n    b = a.copy()\n    b -= other",
     ],
 )
 def test_an_addition_to_a_configuration_in_python_is_found(line: str) -> None:
     assert [*additions_in_python(line)]
-    assert not [*additions_in_python(line.replace("q", "v"))]
+    assert not [
+        *additions_in_python(re.sub(r"\bq\b", "v", line).replace("q0", "v").replace("_q", "v"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["integrate(robot, v, w)", "robot.neutral()", "path.advanced(v, x, y)", "from_kernel(r, v)"],
+)
+def test_a_difference_of_a_computed_configuration_in_python_is_found(call: str) -> None:
+    for line in (f"then = {call}", f"then, good = {call}"):
+        text = f"def f():\n    {line}\n    return then - other"
+        assert [*additions_in_python(text)]
+        assert not [*additions_in_python(text.replace(call, "g(v)"))]
+    for line in ("self.solutions[i + 1] - other", "layers[1:] - layers[:-1]"):
+        assert [*additions_in_python(line)]
+    assert not [*additions_in_python("layers[i] + 1")]
 
 
 @each(

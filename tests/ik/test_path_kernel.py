@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 import supple as sp
 from cases import each
+from generated import seeds
+from moving_trees import moving
 from supple import _core
 from supple.ik.problem import compile_problem
 from supple.kinematics.rotation import exp
@@ -21,9 +23,9 @@ PANDA = sp.load("panda")
 HOME = np.array([0.2, 0.5, 0.1, -1.6, 0.2, 1.5, 0.3])
 
 
-def problem(poses: Array) -> PathProblem:
-    selected, single = selected_tasks(PANDA, None, None)
-    own = compile_problem(PANDA, selected)
+def problem(poses: Array, robot: sp.Robot = PANDA) -> PathProblem:
+    selected, single = selected_tasks(robot, robot.tips[0], None)
+    own = compile_problem(robot, selected)
     targets = PathTargets.of(own, poses, single, None, 1)
     return PathProblem(own, targets, np.array([1e-4, 1e-3]), Cost(), 1)
 
@@ -49,6 +51,22 @@ def test_targets_between_samples_of_a_path_are_interpolated_poses(turn: float) -
     f = np.concatenate([[0.0, 1.0], rng.random(20)])
     made = matrices(problem(poses).targets(f))
     np.testing.assert_allclose(made, sp.poses.interpolate(*poses, f), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", ["ur5e", *seeds(12)])
+def test_an_unwound_sequence_has_the_same_poses_and_no_full_turns(seed: str | int) -> None:
+    """Also on robots with ball joints, whose displacements are not added to q."""
+    robot = sp.load(seed) if isinstance(seed, str) else moving(seed)
+    q = robot.random(30, seed=1)
+    path = problem(robot.fk(q[:2], robot.tips[0]), robot)
+    turned = np.random.default_rng(2).integers(-1, 2, (30, robot.nv)) * path.turns
+    made = path.unwound(robot.integrate(q, turned))
+    np.testing.assert_array_equal(made[0], robot.integrate(q, turned)[0])
+    steps = robot.difference(made[1:], made[:-1])
+    assert (np.abs(steps[:, path.turns > 0]) <= np.pi + 1e-9).all()
+    np.testing.assert_allclose(steps, path.away(q[1:], q[:-1]), atol=1e-9, rtol=1e-12)
+    away = robot.difference(made, q)
+    np.testing.assert_allclose(path.wrapped(away), 0, atol=1e-9 * (1 + np.abs(q).max()))
 
 
 def test_a_track_is_exact_and_keeps_to_the_path() -> None:

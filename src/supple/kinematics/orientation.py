@@ -168,8 +168,8 @@ def rate_map(R: Array, parameters: str) -> Array:
     if parameters == "direction_cosines":  # d/dt R = [w] R
         of_rows = np.einsum("raj,...jc->...rca", PERMUTATION, R)
         return np.asarray(of_rows.reshape(*R.shape[:-2], 9, 3))
-    q = quaternion(R.astype(np.float64))
-    s, v = q[..., 0], q[..., 1:]  # d/dt (s, v) = (-v·w, s w + w × v)/2
+    unit = quaternion(R.astype(np.float64))
+    s, v = unit[..., 0], unit[..., 1:]  # d/dt (s, v) = (-v·w, s w + w × v)/2
     rows = s[..., None, None] * np.eye(3) + np.einsum("iaj,...j->...ia", PERMUTATION, v)
     scalar = -v[..., None, :]
     order = [scalar, rows] if parameters == "wxyz" else [rows, scalar]

@@ -127,7 +127,7 @@ class Branches(Layers):
             return
         x = self.path.targets.x
         then, good = self.path.advanced(self.solutions[i, a], x[i], x[i + 1])
-        away = np.abs(self.path.wrapped(self.solutions[i + 1] - then[:, None])).max(axis=2)
+        away = np.abs(self.path.away(self.solutions[i + 1], then[:, None])).max(axis=2)
         away[np.isnan(away)] = np.inf
         nearest = away.argmin(axis=1)
         good &= away[np.arange(len(i)), nearest] < _SAME
@@ -301,7 +301,7 @@ def _following(
         across: Whether long steps may change the sign, if `sides` is None.
     """
     k = layers.shape[1]
-    steps = path.wrapped(layers[1:] - layers[:-1])
+    steps = path.away(layers[1:], layers[:-1])
     far = np.abs(steps).max(axis=2)
     with np.errstate(invalid="ignore"):
         made = np.where(far < (_SAME_BRANCH_WITHIN if sides is None else 0), np.arange(k), -1)
@@ -313,13 +313,14 @@ def _following(
         before, after, side[again], side[again + 1], path.turns, JUMP
     ).astype(np.intp)
     made[again] = nearest
-    steps[again] = path.wrapped(np.take_along_axis(after, nearest[..., None], 1) - before)
+    steps[again] = path.away(np.take_along_axis(after, nearest[..., None], 1), before)
     i, a = np.nonzero(made >= 0)
     step = steps[i, a]
     doubtful = (path.bend(step) > 4 * path.tolerances).any(axis=1)
     i, a, step = i[doubtful], a[doubtful], step[doubtful]
     if len(i):
-        error = path.deviation(layers[i, a] + step / 2, (x[i] + x[i + 1]) / 2)
+        middle = integrate(path.robot, layers[i, a], step / 2)
+        error = path.deviation(middle, (x[i] + x[i + 1]) / 2)
         bad = (error > 4 * path.tolerances).any(axis=1)
         if sides is None and not across:
             bad |= _sides(path, layers[i, a]) * _sides(path, layers[i + 1, made[i, a]]) < 0

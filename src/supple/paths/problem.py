@@ -224,8 +224,9 @@ class PathProblem:
 
     def unwound(self, q: Array) -> Array:
         """Return a sequence of configurations (K, n) whose steps have no full turns."""
-        steps = self.away(q[1:], q[:-1])
-        return np.append(q[:1], integrate(self.robot, q[:1], np.cumsum(steps, 0)), 0)
+        steps = difference(self.robot, q[1:], q[:-1])
+        turns = np.cumsum(self.wrapped(steps) - steps, axis=0)
+        return np.append(q[:1], integrate(self.robot, q[1:], turns), 0)
 
     # ---- solutions -------------------------------------------------------------------------------
 

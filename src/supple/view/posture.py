@@ -134,8 +134,9 @@ def _standing(robot: sp.Robot) -> Array:
     low, high = (np.where(np.isfinite(x), x, 0.0) for x in (robot.lower, robot.upper))
     middle = np.where(np.isfinite(robot.lower) & np.isfinite(robot.upper), (low + high) / 2, _BEND)
     j, at = scalar_positions(robot)
-    move = np.zeros(robot.nv)
-    move[j] = np.clip(middle[j] - neutral[at], -_BEND, _BEND)
+    toward = neutral.copy()
+    toward[at] = middle[j]
+    move = np.clip(robot.difference(toward, neutral), -_BEND, _BEND)
     move[_of_bases(robot)] = 0.0
     tried = np.vstack([neutral, robot.integrate(neutral, np.diag(move))])
     J = np.asarray(robot.jacobian(tried, tuple(robot.tips)))[..., :3, :]  # (1 + n, tips, 3, n)

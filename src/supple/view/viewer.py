@@ -326,7 +326,7 @@ class Viewer:
         targets = simulation.targets
         shown = [simulation.shows_ghost, self.shows_ellipsoids]
         state = np.concatenate([q, simulation.ghost_q, targets.ravel(), shown])
-        if self._drawn is not None and np.abs(state - self._drawn).max() < _MIN_DRAWN_CHANGE:
+        if self._drawn is not None and np.allclose(state, self._drawn, 0.0, _MIN_DRAWN_CHANGE):
             return  # nothing is sent while nothing moves
         self._drawn = state
         with self._server.atomic():
