@@ -30,11 +30,13 @@ from supple import (
     _core,
     poses,
 )
+from supple.describe import Description, Joint
 from supple.errors import InputError
 from supple.gpu.arrays import GpuArray
 from supple.gpu.queue import Queue
-from supple.ik.gpu import position, ranking, solvers, subproblems
-from supple.ik.gpu.request import SolutionPointers
+from supple.ik.gpu import position, solvers, subproblems
+from supple.ik.gpu.request import Request, SolutionPointers
+from supple.ik.problem import compile_problem
 from supple.tasks import CenterOfMassTask
 from targets import apart
 from tolerances import angle_between, box_distance, pose_at
@@ -258,14 +260,39 @@ def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
 
 
 def test_solutions_that_differ_by_full_turns_are_returned_once() -> None:
-    """The second row equals the first up to a full turn; a displacement by 2π m is not a turn."""
-    q = np.array([[[0.1, 0.2], [0.1 + 2 * np.pi, 0.2], [0.1, 0.2 + 2 * np.pi]]])
-    arrays = {"q": q.copy(), "error": np.zeros((3, 2)), "solutions": np.array([3], np.int32)}
-    found = SolutionPointers.among({name: x.ctypes.data for name, x in arrays.items()}, 3)
-    turn, gpu = np.array([2 * np.pi, 0.0]), position.open_device(0)
-    ranking.drop_equal(gpu, "emulated", found, turn.ctypes.data, 2, 1, Queue(gpu, 0))
-    assert arrays["solutions"].tolist() == [2]
-    np.testing.assert_array_equal(arrays["q"][0, :2], q[0, [0, 2]])
+    """Full turns of a revolute joint, and rotation vectors of a ball joint with equal orientation.
+
+    A displacement of a slide by 2π m is not a turn.
+    """
+    kinds = [("turn", "revolute", 9.0), ("slide", "prismatic", 9.0), ("ball", "ball", np.inf)]
+    joints = tuple(
+        Joint(name, kind, f"l{i}", f"l{i + 1}", lower=-end, upper=end)
+        for i, (name, kind, end) in enumerate(kinds)
+    )
+    robot = supple.Robot(Description("r", joints))
+    problem = compile_problem(robot, PositionTask())
+    axis = np.array([0.6, 0.0, 0.8])
+    base = np.concatenate([[0.1, 0.2], np.pi * axis])
+    q = np.tile(base, (6, 1))
+    q[1, 0] += 2 * np.pi
+    q[2, 1] += 2 * np.pi
+    q[3, 2:] = -(np.pi - 1e-9) * axis
+    q[4, 2:] = -(np.pi - 0.1) * axis
+    q[5, 2:] = -(np.pi + 1e-9) * axis
+    arrays = {
+        "q": q.copy(),
+        "outcome": np.zeros(6, np.int8),
+        "error": np.zeros((6, 2)),
+        "effort": np.arange(12, dtype=np.int32),
+        "solutions": np.array([6], np.int32),
+    }
+    pointers = {name: x.ctypes.data for name, x in arrays.items()}
+    request = Request(**pointers, count=1, max_solutions=6)
+    solver = solvers.gpu_solver(problem, "cuda", "mixed", True)
+    Queue(position.open_device(0), 0).launch(solver.kernels["drop"], 1, 128, request)
+    assert arrays["solutions"].tolist() == [3]
+    np.testing.assert_array_equal(arrays["q"][:3], q[[0, 2, 4]])
+    assert arrays["effort"][:6].tolist() == [0, 1, 4, 5, 8, 9]
 
 
 def test_an_emulated_gpu_reads_strided_and_float32_arrays() -> None:

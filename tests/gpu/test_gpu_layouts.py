@@ -19,7 +19,7 @@ import pytest
 
 from supple.control import gpu_targets, gpu_velocities, target_velocities
 from supple.ik import arguments, problem
-from supple.ik.gpu import branches, gradients, linearize, position, ranking, request, targets
+from supple.ik.gpu import branches, gradients, linearize, position, request, targets
 from supple.kinematics import gpu_frames
 from supple.motion import plausible
 from supple.steps import weighted
@@ -82,7 +82,6 @@ CONSTANTS = [
     (position, "_LISTED", "listed", "ik/gpu/search.cu"),
     (linearize, "_THREADS", "threads", "ik/gpu/linearize.cu"),
     (linearize, "_THREADS", "threads", "ik/gpu/steps.cu"),
-    (ranking, "_DISTINCT", "distinct", "../../include/supple/ik/restarts.hpp"),
     (gpu_velocities, "_THREADS", "threads", "control/velocity.cu"),
     (gpu_targets, "THREADS", "threads", "control/whole_body.cu"),
     (

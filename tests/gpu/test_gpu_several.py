@@ -13,7 +13,7 @@ import pytest
 import emulator
 import supple
 from emulator import there
-from floating import floating_arm, rescaled
+from floating import floating_arm, half_turned, least_difference, rescaled
 from gpu_kernels import tree
 from several_arms import arms
 from supple import OrientationTask, PoseTask, PositionTask, PostureTask, Solver, SolveStatus
@@ -291,6 +291,18 @@ def test_several_solutions_of_floating_robots_are_distinct() -> None:
         np.testing.assert_allclose(robot.fk(few.q), np.stack([T[i]] * 4), rtol=0, atol=2e-6)
         for k in range(1, 4):
             assert np.abs(difference(robot, few.q[k], few.q[:k])).max(axis=-1).min() > 1e-3
+
+
+def test_configurations_of_equal_orientation_count_as_one_solution_on_a_gpu() -> None:
+    """Where a ball joint is turned by half a turn, about an axis or about the opposite one."""
+    robot, _ = half_turned(0)
+    T = robot.fk(np.stack([half_turned(seed)[1] for seed in range(8)]))
+    found: Any = Solver(robot, prefer="limits").several(there(T), 8)
+    every = found.numpy().split()
+    for few in every:
+        assert few.success.all()
+        assert least_difference(robot, few.q) > 1e-2
+    assert sum(len(few) > 1 for few in every) > 4
 
 
 # ---- all solutions, and worlds -------------------------------------------------------------------

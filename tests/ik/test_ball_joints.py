@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 import supple as sp
-from floating import floating_arm, rescaled
+from floating import floating_arm, half_turned, least_difference, rescaled
+from generated import seeds
 from moving_trees import moving
 from sizes import nightly
 
 Array = np.ndarray
 ROBOTS = ("ur5e", "floating arm", *range(nightly(8, 6)))
 STEPPED = ("floating arm", 0, 1, 2, 3, 5)  # 4 has rails of kilometers, too long for small steps
+AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
 RULE = sp.DLS(sp.damping.Constant(1e-4))
 
 
@@ -79,10 +81,24 @@ def test_a_diagnosis_names_the_joints_that_are_at_their_limits() -> None:
             if name in robot.position_names:
                 at = found.q[robot.position_names.index(name)]
                 ends |= {(name, "lower"): at - robot.lower[j], (name, "upper"): robot.upper[j] - at}
-        assert all(ends[each] < 1e-8 for each in found.report.at_limit)
-        reached = {name for (name, _), left in ends.items() if left == 0}
         moving_it = np.flatnonzero(robot.jacobian(found.q, frame).any(axis=0))
-        reached &= {robot.joint_names[j] for j in moving_it}
-        assert reached <= {name for name, _ in found.report.at_limit}
+        near = {each for each, left in ends.items() if left <= AT_LIMIT}
+        near = {each for each in near if robot.joint_names.index(each[0]) in moving_it}
+        assert set(found.report.at_limit) <= near
+        assert {name for name, _ in found.report.at_limit} == {name for name, _ in near}
         named += len(found.report.at_limit)
     assert named > 3
+
+
+def test_configurations_of_equal_orientation_count_as_one_solution() -> None:
+    """Also where a ball joint is turned by half a turn, about an axis or about the opposite one."""
+    several = 0
+    for seed in seeds(20):
+        robot, q = half_turned(seed)
+        T = robot.fk(q)
+        for solver in (sp.Solver(robot, max_seeds=64), sp.Solver(robot, max_seeds=64, max_move=9)):
+            found = solver.several(T, 16, q0=robot.random(seed=seed))
+            assert found.success.all()
+            assert least_difference(robot, found.q) > 1e-2
+            several += len(found) > 1
+    assert several > 20

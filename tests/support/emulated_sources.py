@@ -53,7 +53,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "apply": ("StepRequest",),
     "costs": ("Request", "Cost", "double*"),
     "rank": ("SolutionArrays", "void*", "int", "int", "SolutionArrays", "int"),
-    "drop": ("SolutionArrays", "double*", "double", "int", "int"),
+    "drop": ("Request",),
     "fill": ("SolutionArrays", "int", "int"),
     "begin": ("double*", "int", "double*", "int", "SolutionArrays", "int"),
     "split": ("double*", "double*", "int*", "int", "int", "int"),

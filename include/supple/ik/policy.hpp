@@ -152,10 +152,16 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j)
 SUPPLE_FN bool is_same_solution(const IkProblem<double>& ik, const double* wrap, const double* a,
                                 const double* b) {
   bool same = true;
-  for (int j = 0; j < ik.chain.nq; ++j) {
-    const double away = abs(wrapped_difference(wrap ? wrap[j] : 0, a[j], b[j]));
-    same &= away <= distinct * joint_unit(ik, j);
-  }
+  visit_joints(
+      ik.chain,
+      [&](int j) {
+        const double away = abs(wrapped_difference(wrap ? wrap[j] : 0, a[j], b[j]));
+        same &= away <= distinct * joint_unit(ik, j);
+      },
+      [&](int j) {
+        const Vec3<double> away = ball_difference(vector_at(a + j), vector_at(b + j));
+        same &= abs(away.x) <= distinct && abs(away.y) <= distinct && abs(away.z) <= distinct;
+      });
   return same;
 }
 

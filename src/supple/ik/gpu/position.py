@@ -25,12 +25,11 @@ from supple.ik.gpu.branches import GpuBranches
 from supple.ik.gpu.calls import DeviceCall, Part, parts_of
 from supple.ik.gpu.judged import judged
 from supple.ik.gpu.packed_table import packed_table, table_steps
-from supple.ik.gpu.ranking import drop_equal, fill, rank, write_costs
+from supple.ik.gpu.ranking import fill, rank, write_costs
 from supple.ik.gpu.request import Request, SearchOptions, SolutionPointers
 from supple.ik.gpu.targets import Reader, View
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
-from supple.ik.seeds import turns
 from supple.ik.world_check import WorldCheck
 from supple.motion.linearization import Array
 
@@ -38,7 +37,7 @@ from supple.motion.linearization import Array
 _CALLED = ("iterate.cu", "polish.cu", "closest.cu", "settle.cu")
 KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
-    ("postprocess.cu",): ("postprocess",),
+    ("postprocess.cu",): ("postprocess", "drop"),
 }
 _WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the first group in a world
 
@@ -63,6 +62,7 @@ _THREADS = {
     "finish": 128,
     "explore": 64,
     "postprocess": 128,
+    "drop": 128,
     "reject": 64,
     "restore": 64,
 }
@@ -143,7 +143,6 @@ class GpuSolver:
         self._seeds = self._kept(np.ascontiguousarray(seeds, rough), stream)
         directions, heights, probes = problem.kernel.reach()
         self._sizes = directions.shape[1], len(probes)
-        self._turns = self._kept(turns(problem.layout.robot), stream)
         parts = (directions, heights, probes)
         self._reach = self._kept(np.concatenate([x.ravel() for x in parts]), stream)
         self.device.wait(stream)
@@ -406,8 +405,7 @@ class GpuSolver:
             if check is not None:
                 start("restore", -(-count * most // 64))
         if most > 1 and self.problem.rest:  # postprocessing may have made solutions equal
-            turn, found = self._turns.pointer, SolutionPointers.among(at, most)
-            drop_equal(gpu, self._architecture, found, turn, n, count, work)
+            start("drop", -(-count // 4))
         del memory  # freed on the stream, after its last use there
 
     def _launch_sorted(

@@ -1,5 +1,5 @@
-// Postprocessing of solutions: 2π wraps, and motion toward a posture or q0. One thread for each
-// solution.
+// Postprocessing of solutions: 2π wraps, and motion toward a posture or q0, with one thread for each
+// solution; and removal of solutions that this has made equal.
 #include "problem.hpp"
 
 namespace supple {
@@ -47,6 +47,35 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
   for (int j = 0; j < nq; ++j) request.q[row * nq + j] = own.q[j];
   request.error[2 * row] = at.position;
   request.error[2 * row + 1] = at.rotation;
+}
+
+// Removes solutions of a problem that equal an earlier one; the others move up. One warp for each
+// problem.
+extern "C" __global__ void __launch_bounds__(128) drop(Request request) {
+  const int problem = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (problem >= request.count) return;
+  const long long first = static_cast<long long>(problem) * request.max_solutions;
+  const int found = request.solutions[problem];
+  int kept = 0;
+  for (long long i = first; i < first + found; ++i) {
+    bool known = false;
+    for (long long k = first + lane; k < first + kept; k += 32) {
+      known |= is_same_solution(RobotConstants<double>::ik, Posture::wrap, request.q + k * nq,
+                                request.q + i * nq);
+    }
+    if (__any_sync(everyone, known)) continue;
+    const long long to = first + kept++;
+    if (lane == 0 && to < i) {
+      for (int j = 0; j < nq; ++j) request.q[to * nq + j] = request.q[i * nq + j];
+      for (int k = 0; k < 2; ++k) {
+        request.error[2 * to + k] = request.error[2 * i + k];
+        request.effort[2 * to + k] = request.effort[2 * i + k];
+      }
+      request.outcome[to] = request.outcome[i];
+    }
+    __syncwarp();
+  }
+  if (lane == 0) request.solutions[problem] = kept;
 }
 
 }  // namespace supple

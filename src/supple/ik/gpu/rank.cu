@@ -5,8 +5,6 @@
 namespace supple {
 namespace {
 
-constexpr unsigned everyone = ~0u;  // all threads of a warp
-
 __device__ int problem_of_warp() { return (blockIdx.x * blockDim.x + threadIdx.x) / 32; }
 __device__ int lane_of_thread() { return threadIdx.x % 32; }
 
@@ -60,33 +58,6 @@ extern "C" __global__ void __launch_bounds__(128)
   }
   for (int i = found + lane; i < to.capacity; i += 32) clear(to, place + i, n);
   if (lane == 0 && to.found) to.found[problem] = found < to.capacity ? found : to.capacity;
-}
-
-// Removes solutions that equal an earlier one within `distance` in every joint, up to multiples of
-// `turn` (n,); the others move up.
-extern "C" __global__ void __launch_bounds__(128)
-    drop(SolutionArrays all, const double* turn, double distance, int n, int count) {
-  const int problem = problem_of_warp(), lane = lane_of_thread();
-  if (problem >= count) return;
-  const int found = all.found[problem];
-  const long long first = static_cast<long long>(problem) * all.capacity;
-  int kept = 0;
-  for (int i = 0; i < found; ++i) {
-    bool known = false;
-    for (int k = lane; k < kept; k += 32) {
-      bool same = true;
-      for (int j = 0; j < n; ++j) {
-        const double* const q = all.q + first * n + j;
-        same &= abs(wrapped_difference(turn[j], q[k * n], q[i * n])) <= distance;
-      }
-      known |= same;
-    }
-    if (__any_sync(everyone, known)) continue;
-    if (lane == 0 && kept < i) copy(all, first + i, all, first + kept, n);
-    ++kept;
-    __syncwarp();
-  }
-  if (lane == 0) all.found[problem] = kept;
 }
 
 // Fills the rows after the last solution with the first one, so that a function of the caller can

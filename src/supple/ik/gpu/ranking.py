@@ -14,10 +14,7 @@ from supple.ik.problem import CompiledProblem
 
 # The value of `Cost` in costs.cu for each preference; on the CPU, `preference.costs` computes them.
 COSTS = {"fast": 0, "limits": 0, "comfortable": 1, "nearest": 2, "manipulability": 3}
-KERNELS = ("rank", "drop", "fill")  # CUDA kernels of rank.cu
-# Distance in every joint within which solutions are the same [rad or m], as `distinct` in
-# include/supple/ik/restarts.hpp.
-_DISTINCT = 1e-2
+KERNELS = ("rank", "fill")  # CUDA kernels of rank.cu
 _THREADS = 128  # number of threads in a block
 _TARGETS = _THREADS // 32  # number of targets of a block, which have a warp each
 
@@ -73,20 +70,6 @@ def rank(
     at, floats = cost
     costs = (ctypes.c_void_p(at), ctypes.c_int(floats), ctypes.c_int(n))
     _start("rank", device, architecture, count, work, found, *costs, to)
-
-
-def drop_equal(
-    device: Device,
-    architecture: str,
-    found: SolutionPointers,
-    turn: int,
-    n: int,
-    count: int,
-    work: Work,
-) -> None:
-    """Remove solutions equal to an earlier one up to multiples of the angles (n,) at `turn`."""
-    given = (ctypes.c_void_p(turn), ctypes.c_double(_DISTINCT), ctypes.c_int(n))
-    _start("drop", device, architecture, count, work, found, *given)
 
 
 def fill(
