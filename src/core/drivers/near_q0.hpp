@@ -82,7 +82,7 @@ struct NearRejection {
   static bool rejects(const void* context, std::ptrdiff_t problem, const double* q) {
     const NearRejection& near = *static_cast<const NearRejection*>(context);
     const Chain<double>& chain = near.request.polish->chain;
-    std::copy_n(q, chain.nq, near.absolute);
+    for (int j = 0; j < chain.nq; ++j) near.absolute[j] = q[j];
     measure_absolutely(chain, near.origin, near.absolute);
     return near.request.rejects(near.request.reject_context, problem, near.absolute);
   }
@@ -94,7 +94,7 @@ void solve_near_q0(const SolveRequest& request, Workspace& workspace, std::ptrdi
   const int n = chain.nq;
   const double *const given = q0_of(request, problem), *q0 = given;
   if (chain.balls) {
-    std::copy_n(given, n, workspace.near_q0);
+    for (int j = 0; j < n; ++j) workspace.near_q0[j] = given[j];
     for (int b = 0; b < chain.balls; ++b) set_vector(workspace.near_q0 + chain.ball[b], {0, 0, 0});
     q0 = workspace.near_q0;
   }
