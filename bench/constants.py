@@ -53,7 +53,6 @@ VALUES: dict[str, tuple[float, float]] = {
     "near_miss": (1e-5, 1e-3),
     "min_posture_gain": (1e-5, 1e-3),
     "posture_tolerance": (1e-5, 1e-3),
-    "_FLOAT_TOLERANCE": (2e-6, 2e-4),
     "clipping_weight": (0, 4096),
     "general_largest": (1e3, 1e5),
     "general_growth": (1e7, 1e9),
@@ -148,10 +147,6 @@ class Constant:
         else:
             low, high = usual / 2, 2 * usual
         return low, usual, high
-
-
-# Constants in Python that repeat a constant of a CUDA source, and must change with it.
-ALSO = {"listed": [Constant("_LISTED", "_LISTED", Path("src/supple/ik/gpu/position.py"), "4")]}
 
 
 def _number(text: str) -> float:
@@ -289,9 +284,8 @@ def on_gpu(constant: Constant, value: float) -> Measured:
     site = WORK / "gpu"
     shutil.rmtree(site, ignore_errors=True)
     shutil.copytree(Path(supple.__file__).parent, site / "supple")
-    for one in (constant, *ALSO.get(constant.key, ())):
-        file = site / one.file.relative_to("src")
-        file.write_text(changed(file.read_text(encoding="utf-8"), one, value), encoding="utf-8")
+    file = site / constant.file.relative_to("src")
+    file.write_text(changed(file.read_text(encoding="utf-8"), constant, value), encoding="utf-8")
     return run(site, "gpu")
 
 

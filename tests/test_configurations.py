@@ -106,9 +106,9 @@ def additions_in_python(text: str) -> Iterator[str]:
     """Yield the expressions that add to a configuration or subtract one."""
     tree = ast.parse(text)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    nested = {node for each in functions for node in ast.walk(each) if node is not each}
+    nested = {node for one in functions for node in ast.walk(one) if node is not one}
     seen: set[ast.AST] = set()
-    for function in [*(each for each in functions if each not in nested), tree]:
+    for function in [*(one for one in functions if one not in nested), tree]:
         known = configurations_of(function) if function is not tree else frozenset()
         for node in ast.walk(function):
             if node not in seen and _adds(node, known):

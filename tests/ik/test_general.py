@@ -13,7 +13,7 @@ import supple as sp
 from all_solutions import check_solutions, contain, contains, difference
 from solving import solve
 from supple import _core
-from supple.ik.branches.general import SETS, general_arm, numbers_of
+from supple.ik.branches.general import general_arm, numbers_of
 
 Array = NDArray[np.float64]
 DATA = "ManipulaPy_data"
@@ -103,7 +103,7 @@ def test_hidden_angles_with_an_infinite_tangent_are_found() -> None:
     q[:, (arm.starts[0] + 2) % 6] = INFINITE
     targets, best = numbers_of(robot.fk(q)), arm.replace(starts=arm.starts[:1])
     assert not _core.general_candidates(best, targets, 1)[2].any()
-    candidates, count, complete = _core.general_candidates(best, targets, SETS)
+    candidates, count, complete = _core.general_candidates(best, targets, _core.GENERAL_ZERO_SETS)
     assert complete.all()
     ends = np.cumsum(count)
     for i in range(20):
@@ -129,7 +129,9 @@ def test_dependent_equations_are_reported_as_incomplete() -> None:
     """Only five of the six equations of this numbering are independent: nothing is certain."""
     robot = sp.load("puma560")
     targets = numbers_of(robot.fk(robot.random(20, seed=0)))
-    assert not _core.general_candidates(numbered(robot, 1), targets, SETS)[2].any()
+    assert not _core.general_candidates(numbered(robot, 1), targets, _core.GENERAL_ZERO_SETS)[
+        2
+    ].any()
 
 
 def near_folds(robot: sp.Robot, count: int, away: float) -> Array:

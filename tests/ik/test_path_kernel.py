@@ -53,7 +53,7 @@ def test_targets_between_samples_of_a_path_are_interpolated_poses(turn: float) -
     np.testing.assert_allclose(made, sp.poses.interpolate(*poses, f), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", ["ur5e", *seeds(12)])
+@each("seed", ["ur5e", *seeds(12)])
 def test_an_unwound_sequence_has_the_same_poses_and_no_full_turns(seed: str | int) -> None:
     """Also on robots with ball joints, whose displacements are not added to q."""
     robot = sp.load(seed) if isinstance(seed, str) else moving(seed)

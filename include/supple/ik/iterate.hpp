@@ -13,7 +13,7 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Relative accuracy of a position that is computed in float with a few dozen operations.
-inline constexpr float float_resolution = 2e-5f;
+inline constexpr double float_resolution = 2e-5;
 
 // Whether the damping rule is the default, λ² = gain ‖e‖, which needs no singular values.
 template <class T>
@@ -122,7 +122,7 @@ SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at
       if (!has_position(ik.task[k])) continue;
       const int end = target_size(ik.task[k]);
       for (int c = end - 3; c < end; ++c)
-        resolved = max(resolved, abs(target[c]) * L(float_resolution));
+        resolved = max(resolved, abs(target[c]) * L(T(float_resolution)));
     }
   }
   return resolved;

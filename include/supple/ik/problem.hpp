@@ -11,15 +11,19 @@ namespace supple {
 // What a row of a task measures; this determines which tolerance applies to the row.
 enum class Measure : int { position, rotation };
 
-// Outcome of a search; the same values as `SolveStatus` in src/supple/ik/status.py.
+// Outcome of a search. `SolveStatus` in Python has the same values.
 enum class Outcome : signed char {
   solved,
   unreachable,
   timeout,
   nonfinite,
   not_converged,
-  blocked = 6  // the targets are met, but all solutions found are rejected
+  max_move,  // in Python only: unreachable or not_converged, if the search stays near q0
+  blocked    // the targets are met, but all solutions found are rejected
 };
+
+// Costs by which a GPU chooses among several solutions (src/supple/ik/gpu/costs.cu).
+enum class Cost : int { limits, discomfort, displacement, manipulability };
 
 // The problem that all starts of a search share.
 template <class T>

@@ -15,6 +15,8 @@ namespace supple {
 
 // Largest number of directions that a step keeps (docs/constants.md).
 inline constexpr int max_directions = 3;
+// Distance below which a direction counts as lying in the span of the others.
+inline constexpr double parallel_within = 1e-6;
 
 // Further estimates of a step, besides that of the smallest singular value.
 template <class L>
@@ -162,7 +164,6 @@ template <class L>
 SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
                                            int stride, L* sigma2, L* turned) {
   using T = scalar_t<L>;
-  constexpr T parallel = T(1e-6);
   const int k = p.k;
   mask_t<L> wrong = L(0) != L(0);
   L first(1);
@@ -170,8 +171,8 @@ SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L*
     L* const x = u + d * stride;
     remove_components(k, d, u, stride, x);
     const L old = length(k, x);
-    wrong = wrong | !(old >= L(parallel));
-    const L unit = L(1) / max(old, L(parallel));
+    wrong = wrong | !(old >= L(T(parallel_within)));
+    const L unit = L(1) / max(old, L(T(parallel_within)));
     for (int i = 0; i < k; ++i) x[i] = x[i] * unit;
     inverse_times(k, C, x, turned);
     remove_components(k, d, u, stride, turned);

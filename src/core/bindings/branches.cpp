@@ -301,6 +301,7 @@ void bind_solver_of(nb::module_& m, const char* name, const char* doc, const cha
 }
 
 void bind_branches(nb::module_& m) {
+  m.attr("GENERAL_ZERO_SETS") = general_zero_sets;
   bind_spec(m, "ArmSpec", "A 6-joint arm with a closed form. See supple.ik.branches.solve_all.",
             required("parallel", &ArmSpec::parallel), required("first", &ArmSpec::first),
             required("coordinates", &ArmSpec::coordinates), required("axes", &ArmSpec::axes),

@@ -16,6 +16,7 @@
 #include "bindings/ik_solver.hpp"
 #include "bindings/search_spec.hpp"
 #include "bindings/spec.hpp"
+#include "drivers/enum_names.hpp"
 #include "kernels/isa.hpp"
 
 namespace supple {
@@ -191,6 +192,11 @@ void bind_solver(nb::module_& m) {
         "Return poses (..., 4, 4) in the kernel's layout (..., 12), or None for other arrays.",
         nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_F64 " | None"));
   m.attr("MIDDLE_SPACING") = middle_spacing;
+  bind_enum<Outcome>(m, "Outcome", "The outcomes of a search.");
+  bind_enum<Cost>(m, "Cost", "Costs by which a GPU chooses among several solutions.");
+  m.attr("FLOAT_RESOLUTION") = float_resolution;
+  m.attr("MAX_INPUT") = max_input;
+  m.attr("MAX_TASKS") = PySolver::max_tasks;
   m.attr("EVEN_SEEDS") = even_seeds;
   m.attr("LOOKED_UP_DISCOMFORT") = looked_up_discomfort;
   bind_spec(m, "SearchSpec", "Settings of a search. See supple.ik.driver.",

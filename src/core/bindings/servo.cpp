@@ -8,6 +8,9 @@
 
 #include "bindings/servo_loop.hpp"
 #include "bindings/servo_report.hpp"
+#include "bindings/spec.hpp"
+#include "drivers/enum_names.hpp"
+#include "supple/servo/fitting.hpp"
 
 namespace supple {
 namespace {
@@ -130,6 +133,32 @@ class PyServo : public ServoLoop {
 }  // namespace
 
 void bind_servo(nb::module_& m) {
+  bind_enum<RowState>(m, "RowState", "What a row of a constraint has done to a step.");
+  nb::enum_<StepFlag>(m, "StepFlag", "What changed or limited a step: the flags of StepStatus.")
+      .value("DAMPED", damped)
+      .value("NORM_LIMIT", at_norm)
+      .value("ACCELERATION_LIMIT", at_acceleration)
+      .value("SPEED_LIMIT", at_speed)
+      .value("POSITION_LIMIT", at_position)
+      .value("ACCELERATION_EXCEEDED", over_acceleration)
+      .value("JERK_LIMIT", at_jerk)
+      .value("JERK_EXCEEDED", over_jerk)
+      .value("OUT_OF_REACH", out_of_reach)
+      .value("DIRECTION_LOST", direction_lost)
+      .value("HALTING", halts)
+      .value("SPEED_EXCEEDED", over_speed)
+      .value("NORM_EXCEEDED", over_norm)
+      .value("CONSTRAINT_LIMIT", at_constraint)
+      .value("CONSTRAINT_EXCEEDED", over_constraint)
+      .value("COLLISION_LIMIT", at_collision)
+      .value("COLLISION_EXCEEDED", over_collision)
+      .value("HELD_EXCEEDED", over_held);
+  m.attr("NEARLY") = nearly;
+  m.attr("EXCEEDS") = exceeds;
+  m.attr("NOTICED_ERROR") = ServoHolding::noticed_error;
+  m.attr("PRIORITY_WEIGHT") = priority_weight<double>;
+  m.attr("WEIGHTED_RIDGE") = weighted_ridge<double>;
+
   nb::class_<PyServo>(m, "Servo", nb::type_slots(held_objects<PyServo>),
                       "One step of a control loop. Not for direct use: see supple.Servo.")
       .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object,

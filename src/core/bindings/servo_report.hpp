@@ -40,12 +40,29 @@ struct ServoRecord {
   ConstraintRows rows;
 };
 
-// The values of StepStatus in Python.
-inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8, at_position = 16,
-                     over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
-                     direction_lost = 512, halts = 1024, over_speed = 2048, over_norm = 4096,
-                     at_constraint = 8192, over_constraint = 16384, at_collision = 32768,
-                     over_collision = 65536, over_held = 131072;
+// What changed or limited a step: the flags of StepStatus in Python.
+enum StepFlag : int {
+  damped = 1 << 0,
+  at_norm = 1 << 1,
+  at_acceleration = 1 << 2,
+  at_speed = 1 << 3,
+  at_position = 1 << 4,
+  over_acceleration = 1 << 5,
+  at_jerk = 1 << 6,
+  over_jerk = 1 << 7,
+  out_of_reach = 1 << 8,
+  direction_lost = 1 << 9,
+  halts = 1 << 10,
+  over_speed = 1 << 11,
+  over_norm = 1 << 12,
+  at_constraint = 1 << 13,
+  over_constraint = 1 << 14,
+  at_collision = 1 << 15,
+  over_collision = 1 << 16,
+  over_held = 1 << 17
+};
+
+// Ratios to its limit above which a value is at the limit, or exceeds it, despite rounding.
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
 inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
 

@@ -1,10 +1,11 @@
 // Binds a struct of settings (a spec) as a Python class with a keyword-only constructor and
-// read-only fields.
+// read-only fields; and enumerations.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 
+#include <cctype>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -51,6 +52,17 @@ Field<false, Spec, Value> required(const char* name, Value Spec::* member) {
 template <class Spec, class Value>
 Field<true, Spec, Value> optional(const char* name, Value Spec::* member) {
   return {name, member};
+}
+
+// Binds an enumeration with the names that `name_of` returns (drivers/enum_names.hpp), in capitals.
+template <class E>
+void bind_enum(nb::module_& m, const char* type, const char* doc) {
+  nb::enum_<E> made(m, type, doc);
+  for (int i = 0; const char* name = name_of(E(i)); ++i) {
+    std::string upper(name);
+    for (char& letter : upper) letter = char(std::toupper(letter));
+    made.value(upper.c_str(), E(i));
+  }
 }
 
 // Adds the methods of a spec that only need the names of its fields: __repr__, __hash__, replace.

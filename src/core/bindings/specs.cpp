@@ -4,26 +4,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cctype>
-
 #include "bindings/spec.hpp"
 #include "drivers/enum_names.hpp"
 #include "kernels/kernels.hpp"
 
 namespace supple {
-namespace {
-
-template <class E>
-void bind_enum(nb::module_& m, const char* type, const char* doc) {
-  nb::enum_<E> made(m, type, doc);
-  for (int i = 0; const char* name = name_of(E(i)); ++i) {
-    std::string upper(name);
-    for (char& letter : upper) letter = char(std::toupper(letter));
-    made.value(upper.c_str(), E(i));
-  }
-}
-
-}  // namespace
 
 void bind_text_and_replace(nb::handle type, const char* name, std::vector<const char*> fields) {
   const auto text = [name, fields](nb::handle self) {

@@ -156,6 +156,9 @@ nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles 
 }  // namespace
 
 void bind_steps(nb::module_& m) {
+  m.attr("MAX_DIRECTIONS") = max_directions;
+  m.attr("PARALLEL_WITHIN") = parallel_within;
+  m.attr("RESERVE_SIZE") = reserve_size;
   m.def("lambda2", &lambda2_of, "damping"_a, nb::kw_only(), "sigma"_a, "gamma"_a, "history"_a,
         "values"_a, "redundant"_a = false,
         "Return lambda2 of a batch of spectra by a rule of supple.damping.",

@@ -29,7 +29,7 @@ namespace {
 using namespace nb::literals;
 
 constexpr int solution_fields = 12;
-constexpr double largest_angle = 4 * 3.141592653589793;  // as in supple.kinematics.plausible [rad]
+constexpr double largest_angle = 4 * 3.141592653589793;  // of a joint in radians, not in degrees
 
 // The Python class of a solution, whose instances have only slots. Writing the slots of a new
 // instance takes a tenth of the time of setting them by their descriptors, as object.__setattr__
@@ -264,6 +264,7 @@ PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call)},
 }  // namespace
 
 void bind_target_solver(nb::module_& m) {
+  m.attr("LARGEST_ANGLE") = largest_angle;
   nb::class_<PyTargetSolver>(m, "TargetSolver", nb::type_slots(slots),
                              "A search for one target. Not for direct use: see supple.Solver.")
       .def(nb::init<nb::object, nb::object, const Ints&, const std::vector<bool>&, bool,

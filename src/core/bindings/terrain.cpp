@@ -214,6 +214,7 @@ nb::object way_out(nb::handle boxes, nb::handle poses, nb::handle points, nb::ha
 #define SUPPLE_DOUBLES "numpy.typing.NDArray[numpy.float64]"
 
 void bind_terrain(nb::module_& m) {
+  m.attr("VERTICAL_PART") = vertical;
   m.def("surfaces", &surfaces, "planes"_a, "boxes"_a, "points"_a,
         "Return the heights (s, n) of surfaces at points (n, 3), and their normals (s, n, 3).",
         nb::sig("def surfaces(planes: " SUPPLE_DOUBLES ", boxes: " SUPPLE_DOUBLES

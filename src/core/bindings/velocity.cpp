@@ -160,6 +160,7 @@ class PyVelocity {
 }  // namespace
 
 void bind_velocities(nb::module_& m) {
+  m.attr("MAX_MULTIPLIERS") = SUPPLE_MULTIPLIERS;
   nb::class_<PyVelocity>(m, "Velocity", "Joint speeds of many robots. See supple.step.")
       .def(nb::init<nb::object, const StepSpec&, const LimitsSpec&, double, double,
                     const std::vector<double>&>(),

@@ -6,6 +6,7 @@
 #include "supple/collision/model.hpp"
 #include "supple/ik/iterate.hpp"
 #include "supple/ik/target.hpp"
+#include "supple/limits/row_search.hpp"
 #include "supple/servo/state.hpp"
 
 namespace supple {
@@ -134,6 +135,39 @@ constexpr const char* name_of(ShapeKind kind) {
     SUPPLE_NAME(ShapeKind, cylinder)
     SUPPLE_NAME(ShapeKind, half_space)
     SUPPLE_NAME(ShapeKind, hull)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(RowState state) {
+  switch (state) {
+    SUPPLE_NAME(RowState, waiting)
+    SUPPLE_NAME(RowState, met)
+    SUPPLE_NAME(RowState, held)
+    SUPPLE_NAME(RowState, given_up)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(Outcome outcome) {
+  switch (outcome) {
+    SUPPLE_NAME(Outcome, solved)
+    SUPPLE_NAME(Outcome, unreachable)
+    SUPPLE_NAME(Outcome, timeout)
+    SUPPLE_NAME(Outcome, nonfinite)
+    SUPPLE_NAME(Outcome, not_converged)
+    SUPPLE_NAME(Outcome, max_move)
+    SUPPLE_NAME(Outcome, blocked)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(Cost cost) {
+  switch (cost) {
+    SUPPLE_NAME(Cost, limits)
+    SUPPLE_NAME(Cost, discomfort)
+    SUPPLE_NAME(Cost, displacement)
+    SUPPLE_NAME(Cost, manipulability)
   }
   return nullptr;
 }

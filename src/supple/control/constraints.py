@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from supple._core import RowState
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.readable import readable
 from supple.redundancy.constraint import Constraint
 
-# Values of `RowState` in limits/row_search.hpp.
-_HELD, _GIVEN_UP = 2, 3
+_HELD, _GIVEN_UP = RowState.HELD.value, RowState.GIVEN_UP.value
 
 
 def check_constraints(constraints: object) -> tuple[Constraint, ...]:

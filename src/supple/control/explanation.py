@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from supple._core import NEARLY
 from supple.control.constraints import acting
 from supple.control.diagnostics import Report, explain_taken, unlimited_step
 from supple.control.guard import acting_pairs
 from supple.control.holding import missed_words, reason
-from supple.control.status import NEARLY, held_joints
+from supple.control.status import held_joints
 from supple.motion.direction_text import direction_text
 from supple.motion.linearization import Linearization
 

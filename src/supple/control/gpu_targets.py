@@ -17,7 +17,7 @@ from supple.errors import InputError, short_repr
 from supple.gpu.arrays import seen, stream_of
 from supple.gpu.libraries import KINDS, given_result, new_result, readable
 from supple.gpu.runtime import compile_source, device_named, open_device
-from supple.gpu.source import source
+from supple.gpu.source import block_size, source
 from supple.kinematics import Robot
 from supple.tasks import Task
 from supple.tasks.inputs import (
@@ -30,7 +30,7 @@ from supple.tasks.inputs import (
 from supple.tasks.layout import compile_tasks
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
-THREADS = 64  # the same as `threads` in whole_body.cu
+THREADS = block_size("whole_body.cu", "reach")  # number of threads in a block
 _MAX_COUNT = 2**30  # maximum number of robots per call
 _ZERO, _ONE = -1, -2  # places of constants in a target
 

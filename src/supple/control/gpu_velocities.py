@@ -14,10 +14,10 @@ from supple.control.velocity_ik import VelocityIk, raise_not_finite
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, open_device
-from supple.gpu.source import source
+from supple.gpu.source import block_size, source
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
-_THREADS = 128  # the same as `threads` in velocity.cu
+_THREADS = block_size("velocity.cu", "step")  # number of threads in a block
 _MAX_COUNT = 2**30  # maximum number of robots per call
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core
 from supple._arrays.checks import real_numbers
+from supple._core import RowState
 from supple.collision.model import (
     CollisionModel,
     check_world,
@@ -21,8 +22,7 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
-# Values of `RowState` in limits/row_search.hpp.
-_HELD, _GIVEN_UP = 2, 3
+_HELD, _GIVEN_UP = RowState.HELD.value, RowState.GIVEN_UP.value
 
 
 class Nearest(NamedTuple):

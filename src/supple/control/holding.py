@@ -22,7 +22,6 @@ from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.rows import WORLD, TaskRows
 
 _CONFLICT = 0.1  # fraction of an error, left by the best joint motion, above which tasks conflict
-_NOTICED = 1e-9  # `noticed_error` of bindings/servo_holding.hpp
 
 
 class HeldTasks:
@@ -160,7 +159,7 @@ def check_over(over: object) -> float:
 def missed_words(held: HeldTasks, errors: Array, blame: Callable[[int], str]) -> tuple[str, ...]:
     """Return a sentence about each task that is not where it should be held."""
     told = []
-    for k in np.flatnonzero(errors > _NOTICED).tolist():
+    for k in np.flatnonzero(errors > _core.NOTICED_ERROR).tolist():
         told.append(f"{held.words(k)} is {errors[k]:.3g} m or rad off its held value: {blame(k)}")
     return tuple(told)
 

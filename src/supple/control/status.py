@@ -9,13 +9,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._core import EXCEEDS, NEARLY
 from supple.control.diagnostics import Held
 from supple.motion.limits import Limits, boxes_of_joints
 from supple.motion.linearization import Array
 from supple.motion.status import CAUSES, StepStatus
 
-EXCEEDS = 1 + 1e-9  # ratio to its limit above which an acceleration exceeds it, despite rounding
-NEARLY = 1 - 1e-9  # ratio to its limit above which a value is at the limit, despite rounding
 # Plain integers, because NumPy converts flags a hundred times more slowly.
 _DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED, _JERK, _JERK_EXCEEDED = map(
     np.int32, map(int, CAUSES[:8])

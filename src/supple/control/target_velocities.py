@@ -31,7 +31,6 @@ from supple.tasks.inputs import per_task, task_name
 from supple.tasks.layout import CompiledTasks, compile_selected
 
 Array = NDArray[np.floating[Any]]
-_MOST_MULTIPLIERS = 24  # the same as SUPPLE_MULTIPLIERS in math/lane.hpp
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,9 +240,9 @@ def _checked_tasks(layout: CompiledTasks) -> int:
         points += len(rows.picked) if rows.traits.is_sum else 0
     if layout.open:
         raise InputError("targets need tasks of the kernel; given: a task evaluated in Python")
-    if points + followers > _MOST_MULTIPLIERS:
+    if points + followers > _core.MAX_MULTIPLIERS:
         raise InputError(
-            f"targets need at most {_MOST_MULTIPLIERS} screw joints, mimic joints and rows of "
+            f"targets need at most {_core.MAX_MULTIPLIERS} screw joints, mimic joints and rows of "
             f"centers of mass in total; given: {points} rows and {followers} joints"
         )
     return points + followers

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._core import PRIORITY_WEIGHT, WEIGHTED_RIDGE
 from supple.damping import DampingRule
 from supple.motion.linearization import EPSILON, RANK_FLOOR, TINY, Array, Linearization
 from supple.redundancy.priority import Augmented, Priority
@@ -14,9 +15,8 @@ from supple.redundancy.secondary import GradientProjection, NullSpace, WeightedC
 from supple.steps.clamp import AdaptiveErrorClamp, AngleClamp, ErrorClamp
 from supple.steps.stateful import StatefulStep
 from supple.steps.step import damping_of
-from supple.steps.weighted import RIDGE, WeightedDLS
+from supple.steps.weighted import WeightedDLS
 
-_WEIGHT = 1e-2  # `priority_weight` of include/supple/servo/limits.hpp
 GIVEN_UP = 1e-6  # fraction of the task below which a loss counts as rounding
 ROUNDING = 1e4  # rounding error of J q̇ relative to ‖J‖ ‖q̇‖, in units of the machine epsilon
 
@@ -79,9 +79,9 @@ def priority_norm(levels: Sequence[Linearization]) -> Array:
 
     Each task has a small weight relative to the task above it, as in the kernel.
     """
-    weighted = [_WEIGHT**k * level.J for k, level in enumerate(levels)]
+    weighted = [PRIORITY_WEIGHT**k * level.J for k, level in enumerate(levels)]
     n = weighted[0].shape[1]
-    ridge = np.sqrt(RIDGE) * max(float(np.linalg.norm(weighted[0])), TINY)
+    ridge = np.sqrt(WEIGHTED_RIDGE) * max(float(np.linalg.norm(weighted[0])), TINY)
     return np.asarray(np.linalg.qr(np.concatenate([*weighted, ridge * np.eye(n)]))[1])
 
 

@@ -39,6 +39,27 @@ def source(
     return _general(name).replace(_PLACE, f"namespace supple {{\n{ways}}}\n{constants}")
 
 
+@lru_cache
+def constant_of(name: str, constant: str) -> int:
+    """Return the value of an integer constant in a file of CUDA kernels."""
+    found = re.search(rf"\bconstexpr int (?:\w+ = \w+, )*{constant} = (\d+)\b", _own(name))
+    assert found is not None, constant
+    return int(found[1])
+
+
+@lru_cache
+def block_size(name: str, kernel: str) -> int:
+    """Return the number of threads in the blocks for which a CUDA kernel is compiled."""
+    found = re.search(rf"__launch_bounds__\((\w+)[^)]*\)\s+{kernel}\(", _own(name))
+    assert found is not None, kernel
+    return int(found[1]) if found[1].isdigit() else constant_of(name, found[1])
+
+
+def _own(name: str) -> str:
+    """Return the text of a file, without its includes."""
+    return next(p for p in (f / name for f in _FOLDERS) if p.is_file()).read_text("utf-8")
+
+
 @lru_cache(maxsize=16)
 def _general(name: str) -> str:
     """Return the source that all robots share, with a placeholder for the constants."""
@@ -53,7 +74,6 @@ def _general(name: str) -> str:
         seen.add(name)
         if name == _GIVEN:
             return _PLACE
-        path = next(folder / name for folder in _FOLDERS if (folder / name).is_file())
-        return whole(path.read_text("utf-8"))
+        return whole(_own(name))
 
     return included(name)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import coordinates, number
+from supple._core import MAX_INPUT
 from supple._runtime.environment import thread_count
 from supple.errors import InputError, short_repr
 from supple.gpu.device import Precision, check_precision, device_named, is_named, on_a_gpu
@@ -25,7 +26,6 @@ from supple.motion.plausible import check_plausible
 
 Progress: TypeAlias = Callable[[int, int], object]
 
-LARGEST = 1e9  # largest magnitude in a target or a seed, as in the kernel
 _MAX_SEEDS = 2**31 - 1  # largest int of the kernel
 _MAX_SOLUTIONS = 100_000  # bounded, because memory for all of them is allocated in advance
 _INFINITE = 1e9  # [s]: longer timeouts are treated as infinite
@@ -310,7 +310,7 @@ def raise_nonfinite(target: Array, seed: Array | None) -> NoReturn:
     """Raise the error for a target or a seed that the kernel rejected."""
     arrays = {"q0": np.empty(0) if seed is None else seed, "target": target}
     for name, numbers in arrays.items():
-        wrong = numbers[~(np.abs(numbers) <= LARGEST)]
+        wrong = numbers[~(np.abs(numbers) <= MAX_INPUT)]
         if wrong.size:
             raise InputError(f"{name} must be finite and within ±1e9; an entry is {wrong[0]:g}")
     raise AssertionError("the kernel accepts all other numbers")

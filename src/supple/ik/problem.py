@@ -57,10 +57,8 @@ _FEW_JOINTS = 6
 _SURPLUS_STARTS = 512  # default number of seeds of such problems
 _SAMPLES = 8  # number of configurations at which J shows which joints move the tasks
 _UNMOVED_COLUMN = 1e-12  # relative size of a column of J below which its joint moves no task
-# Forms of targets that the kernel reads from Python objects, for at most this number of tasks.
+# Forms of targets that the kernel reads from Python objects.
 _READ = (TargetKind.POSE, TargetKind.POSITION, TargetKind.DIRECTION)
-_MAX_TASKS = 8
-_FLOAT_TOLERANCE = 2e-5  # tolerance of the search in float32, relative to the size of positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +249,7 @@ def _compiled(
     rule = damping or ErrorNorm(_DAMPING * scale)
     features = np.array([x for one in rows for x in seed_features(one, reach)])
     starts = SeedTable.of(robot, shares, features)
-    float_tolerance = _FLOAT_TOLERANCE * max(reach, largest)
+    float_tolerance = _core.FLOAT_RESOLUTION * max(reach, largest)
     joints, demanded = moving_joints_and_rows(layout, primary)
     few = joints < min(demanded, _FEW_JOINTS) and len(met) == 1 and not robot.prismatic.any()
     default_starts = _SURPLUS_STARTS if few else 0
@@ -356,7 +354,7 @@ def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -
     The list is empty if a task has targets that the kernel cannot read.
     """
     kinds = [kind_of_targets(task) for task in tasks]
-    if len(tasks) > _MAX_TASKS or not all(kind in _READ for kind in kinds):
+    if len(tasks) > _core.MAX_TASKS or not all(kind in _READ for kind in kinds):
         return []
     begins = np.cumsum([0, *layout.kernel.target_sizes])
     places = {task: int(begins[k]) for k, task in enumerate(moved)}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from supple._core import Outcome
+
 
 class SolveStatus(IntEnum):
     """The status of a solve.
 
-    A status prints as a word, and `sentence` explains it. The values except MAX_MOVE are those of
-    `Outcome` in include/supple/ik/problem.hpp.
+    A status prints as a word, and `sentence` explains it.
 
     Attributes:
         CONVERGED: The solution was verified in double precision.
@@ -26,13 +27,13 @@ class SolveStatus(IntEnum):
             `Solution.is_proven` says whether no other solution exists.
     """
 
-    CONVERGED = 0
-    UNREACHABLE = 1
-    TIMEOUT = 2
-    NONFINITE_INPUT = 3
-    NOT_CONVERGED = 4
-    MAX_MOVE = 5
-    BLOCKED = 6
+    CONVERGED = Outcome.SOLVED.value
+    UNREACHABLE = Outcome.UNREACHABLE.value
+    TIMEOUT = Outcome.TIMEOUT.value
+    NONFINITE_INPUT = Outcome.NONFINITE.value
+    NOT_CONVERGED = Outcome.NOT_CONVERGED.value
+    MAX_MOVE = Outcome.MAX_MOVE.value
+    BLOCKED = Outcome.BLOCKED.value
 
     @property
     def sentence(self) -> str:

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._core import LARGEST_ANGLE
 from supple.errors import InputError
 from supple.kinematics.configuration import position_of, to_kernel
 from supple.kinematics.robot import Robot
-
-LARGEST_ANGLE = 4 * np.pi  # as for the angles of poses [rad]
 
 
 def plausible_range(robot: Robot) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntFlag
 
+from supple._core import StepFlag
+
 
 class StepStatus(IntFlag):
     """The damping and limits that acted on a step, as flags; FOLLOWING (0) if none did.
@@ -55,24 +57,24 @@ class StepStatus(IntFlag):
     """
 
     FOLLOWING = 0
-    DAMPED = 1
-    NORM_LIMIT = 2
-    ACCELERATION_LIMIT = 4
-    SPEED_LIMIT = 8
-    POSITION_LIMIT = 16
-    ACCELERATION_EXCEEDED = 32
-    JERK_LIMIT = 64
-    JERK_EXCEEDED = 128
-    OUT_OF_REACH = 256
-    DIRECTION_LOST = 512
-    HALTING = 1024
-    SPEED_EXCEEDED = 2048
-    NORM_EXCEEDED = 4096
-    CONSTRAINT_LIMIT = 8192
-    CONSTRAINT_EXCEEDED = 16384
-    COLLISION_LIMIT = 32768
-    COLLISION_EXCEEDED = 65536
-    HELD_EXCEEDED = 131072
+    DAMPED = StepFlag.DAMPED.value
+    NORM_LIMIT = StepFlag.NORM_LIMIT.value
+    ACCELERATION_LIMIT = StepFlag.ACCELERATION_LIMIT.value
+    SPEED_LIMIT = StepFlag.SPEED_LIMIT.value
+    POSITION_LIMIT = StepFlag.POSITION_LIMIT.value
+    ACCELERATION_EXCEEDED = StepFlag.ACCELERATION_EXCEEDED.value
+    JERK_LIMIT = StepFlag.JERK_LIMIT.value
+    JERK_EXCEEDED = StepFlag.JERK_EXCEEDED.value
+    OUT_OF_REACH = StepFlag.OUT_OF_REACH.value
+    DIRECTION_LOST = StepFlag.DIRECTION_LOST.value
+    HALTING = StepFlag.HALTING.value
+    SPEED_EXCEEDED = StepFlag.SPEED_EXCEEDED.value
+    NORM_EXCEEDED = StepFlag.NORM_EXCEEDED.value
+    CONSTRAINT_LIMIT = StepFlag.CONSTRAINT_LIMIT.value
+    CONSTRAINT_EXCEEDED = StepFlag.CONSTRAINT_EXCEEDED.value
+    COLLISION_LIMIT = StepFlag.COLLISION_LIMIT.value
+    COLLISION_EXCEEDED = StepFlag.COLLISION_EXCEEDED.value
+    HELD_EXCEEDED = StepFlag.HELD_EXCEEDED.value
 
     @property
     def sentence(self) -> str:

@@ -18,7 +18,6 @@ from supple.motion.linearization import Array
 INSIDE = 0.05  # a point deeper than this below a surface counts as not on it [m]
 LONGER = 3.0  # only ways out of a box up to this factor longer than the shortest one count
 _DOWN = -0.5  # nothing leaves a box through faces whose normals have a smaller vertical part
-_VERTICAL = 1e-6  # a face whose normal has a smaller vertical part is a wall
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +102,7 @@ class Terrain:
     @cached_property
     def _flat(self) -> Array:
         """Poses (p, 4, 4) of the planes that are no walls."""
-        flat = [T for T in self.planes if T[2, 2] >= _VERTICAL]
+        flat = [T for T in self.planes if T[2, 2] >= _core.VERTICAL_PART]
         return np.array(flat).reshape(len(flat), 4, 4)
 
 

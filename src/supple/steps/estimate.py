@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import ReadOnlyArrays, number_field
+from supple._core import PARALLEL_WITHIN
 from supple.errors import InputError, short_repr
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
 
 BLUR = 4 * EPSILON  # bound on the rounding errors of J Jᵀ, divided by rows times trace
-_PARALLEL = 1e-6  # distance below which a direction counts as lying in the span of the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +287,7 @@ class ScaledProblem:
             before = U[:, :i]
             u = u - before @ (before.T @ u)
             length = float(np.linalg.norm(u))
-            if length < _PARALLEL:
+            if length < PARALLEL_WITHIN:
                 return None
             turned = inverse @ (u / length)
             turned = turned - before @ (before.T @ turned)

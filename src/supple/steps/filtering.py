@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supple._arrays.checks import number_field
-from supple._core import FilterSpec
+from supple._core import MAX_DIRECTIONS, RESERVE_SIZE, FilterSpec
 from supple.errors import InputError, short_repr
 from supple.motion.linearization import EPSILON, Array, Linearization
 from supple.steps.estimate import (
@@ -22,9 +22,6 @@ from supple.steps.estimate import (
     SingularDirection,
     SingularSubspace,
 )
-
-DIRECTIONS = 3  # number of small singular values that are filtered separately
-_RESERVE_SIZE = 0.25  # value of σ max_gain below which α is larger than the bound requires
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class NumericalFilter:
 
     def start(self, linearization: Linearization) -> SingularSubspace:
         """Return the exact directions, by singular value decomposition."""
-        return SingularSubspace.exact(linearization, 1 if self.printed else DIRECTIONS)
+        return SingularSubspace.exact(linearization, 1 if self.printed else MAX_DIRECTIONS)
 
     def step(
         self, linearization: Linearization, memory: SingularSubspace | SingularDirection
@@ -106,7 +103,7 @@ class NumericalFilter:
     @property
     def kernel(self) -> FilterSpec:
         """The filter for the compiled code."""
-        directions = 1 if self.printed else DIRECTIONS
+        directions = 1 if self.printed else MAX_DIRECTIONS
         return FilterSpec(max_gain=self.max_gain, printed=self.printed, directions=directions)
 
     def _taken(
@@ -185,7 +182,7 @@ class NumericalFilter:
         for s, a, c2 in zip(sigma.tolist(), most.tolist(), shared @ along**2, strict=True):
             c = min(1.0, math.sqrt(c2))
             t = 1.0 if 2 * s <= c * edge else c * edge / (2 * s)
-            r = s / edge / _RESERVE_SIZE
+            r = s / edge / RESERVE_SIZE
             depth = 1 - r * r if r < 1 else 0.0
             found.append(min_damping(s, edge, c) + c * (1 - c) * t * depth * a)
         return np.array(found)

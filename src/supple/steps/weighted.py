@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import ReadOnlyArrays
-from supple._core import StepSpec
+from supple._core import WEIGHTED_RIDGE, StepSpec
 from supple.damping import DampingRule
 from supple.errors import InputError, short_repr
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.readable import Readable
 from supple.steps.basic import DLS
 from supple.steps.step import BatchStep, batched
-
-RIDGE = 1e-9  # smallest λ² of `norm`, relative to ‖J‖², as in include/supple/servo/limits.hpp
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,10 +81,10 @@ class WeightedDLS(Readable, BatchStep, ReadOnlyArrays):
     def norm(self, linearization: Linearization, lambda2: float) -> Array:
         """Return A = [C₁ᵀJ; λ C₂ᵀ] (m + n, n): the step minimizes ‖A q̇ - [C₁ᵀe; 0]‖.
 
-        λ² is at least RIDGE ‖J‖², so that the minimizer is unique.
+        λ² is at least WEIGHTED_RIDGE ‖J‖², so that the minimizer is unique.
         """
         m, n = linearization.J.shape
-        least = RIDGE * float(np.sum(self.scaled(linearization).J ** 2))
+        least = WEIGHTED_RIDGE * float(np.sum(self.scaled(linearization).J ** 2))
         damping = math.sqrt(max(lambda2, least))
         joint = self._joint_root(n)
         return np.vstack([self.row_weights(m) @ linearization.J, damping * joint.T])

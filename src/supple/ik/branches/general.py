@@ -15,11 +15,11 @@ import numpy as np
 
 from supple import _core
 from supple._arrays.checks import FloatArray
+from supple._core import GENERAL_ZERO_SETS
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 
-SETS = 3  # number of sets of angles from which half-angle tangents are measured
 _TRIALS = 32  # number of random configurations on which the numberings are tested
 _FEW = 4  # number of configurations that suffice to discard most degenerate numberings
 _REGULAR = 0.8  # fraction of the configurations at which a numbering must be regular
@@ -56,9 +56,9 @@ def general_arm(robot: Robot, frame: str) -> _core.GeneralSpec | None:
 def _error(arm: _core.GeneralSpec, targets: Array, q: Array) -> float:
     """Return the median error of q (B, 6), recovered from targets; infinite if degenerate [rad]."""
     few = slice(_FEW)
-    if _core.general_candidates(arm, targets[few], SETS)[2].mean() < _REGULAR / 2:
+    if _core.general_candidates(arm, targets[few], GENERAL_ZERO_SETS)[2].mean() < _REGULAR / 2:
         return np.inf
-    candidates, count, complete = _core.general_candidates(arm, targets, SETS)
+    candidates, count, complete = _core.general_candidates(arm, targets, GENERAL_ZERO_SETS)
     of = np.repeat(np.arange(len(q)), count)
     away = coordinate_difference(candidates, q[of])
     off = np.abs((away + np.pi) % (2 * np.pi) - np.pi).max(axis=1)

@@ -15,7 +15,7 @@ from supple import _core
 from supple.gpu.arrays import DeviceArrayView
 from supple.gpu.queue import Queue, Recording, Work, placed
 from supple.gpu.runtime import compile_linked, compile_source, device_named, open_device
-from supple.gpu.source import source
+from supple.gpu.source import constant_of, source
 from supple.ik.branches.arms import ClosedFormArm, Found, replaced
 from supple.ik.gpu.calls import DeviceCall, Part
 from supple.ik.gpu.ranking import rank, write_costs
@@ -27,8 +27,8 @@ from supple.ik.problem import CompiledProblem
 from supple.ik.world_check import WorldCheck
 from supple.motion.linearization import Array
 
-CAPACITY = 8  # the same as `capacity` in branches.cu
-_THREADS = 64  # number of threads in a block, the same as `threads` in branches.cu
+CAPACITY = constant_of("branches.cu", "capacity")  # number of solutions of a target
+_THREADS = constant_of("branches.cu", "threads")  # number of threads in a block
 _PER_PROCESSOR = 1024  # targets per multiprocessor at a time, with 768 bytes of candidates each
 _CHOSEN = 1 << 16  # number of blocked targets solved at a time, with 1.3 kB of solutions each
 _MAX_TARGETS = 1 << 22  # maximum number of targets per launch, whose results take 2.4 GB

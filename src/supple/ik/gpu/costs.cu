@@ -4,9 +4,6 @@
 
 namespace supple {
 
-// The same values as `COSTS` in ranking.py.
-enum class Cost : int { limits, discomfort, displacement, manipulability };
-
 namespace {
 
 // The largest distance of a joint from the middle of its range, relative to half the range.

@@ -21,7 +21,7 @@ from supple.gpu.device import each_on_gpu
 from supple.gpu.libraries import KINDS, in_host_memory, new_result, readable
 from supple.gpu.queue import Recorded, Recording, given_array
 from supple.gpu.runtime import compile_source, device_named, open_device
-from supple.gpu.source import source
+from supple.gpu.source import block_size, source
 from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
@@ -29,7 +29,8 @@ from supple.motion.linearization import Linearization
 from supple.tasks import Task, as_tasks
 from supple.tasks.inputs import common_shapes, conversion_error, reads_velocities
 
-_THREADS = 64  # the same as `threads` in linearize.cu and steps.cu
+_THREADS = block_size("linearize.cu", "linearize")  # number of threads in a block
+_STEP_THREADS = block_size("steps.cu", "apply")
 _MAX_COUNT = 2**30  # maximum number of configurations of a call
 _MAX_KEPT = 64  # maximum number of layouts of arrays whose calls are kept
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
@@ -119,7 +120,8 @@ class GpuLinearization(Linearization):
         result = new_result(self._like, (*lead, robot.nv), dtype, gpu, stream)
         request = StepRequest(self._at["J"], self._at["e"], result.pointer, math.prod(lead))
         if request.count:
-            gpu.launch(kernel, -(-request.count // _THREADS), _THREADS, stream, request)
+            blocks = -(-request.count // _STEP_THREADS)
+            gpu.launch(kernel, blocks, _STEP_THREADS, stream, request)
         return result.returned()
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple._core import TargetKind
+from supple._core import FLOAT_RESOLUTION, TargetKind
 from supple.gpu.arrays import DeviceArrayView
 from supple.gpu.queue import Queue, Recording, Work, allocate_arrays
 from supple.gpu.runtime import Memory, compile_linked, open_device
-from supple.gpu.source import source
+from supple.gpu.source import block_size, constant_of, source
 from supple.ik.branches.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import GpuBranches
 from supple.ik.gpu.calls import DeviceCall, Part, parts_of
@@ -41,7 +41,7 @@ KERNELS = {
 }
 _WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the first group in a world
 
-_LISTED = 4  # number of seeds from the table for each target, as `listed` in search.cu
+_LISTED = constant_of("search.cu", "listed")  # number of seeds of the table for each target
 # Number of targets up to which a warp per target is faster than a thread per target, and the same
 # for tasks with more than six rows.
 FEW = 4_000
@@ -56,15 +56,11 @@ _MANY_TRIES = 16
 _SMALL = 12_000
 _MEDIUM = 200_000  # up to this number of targets, warps look up seeds for fewer targets at a time
 _MAX_TARGETS = 1 << 23  # maximum number of targets per launch, because indices are ints
-_THREADS = {
-    "nearest_seeds": 128,
-    "search": 128,
-    "finish": 128,
-    "explore": 64,
-    "postprocess": 128,
-    "drop": 128,
-    "reject": 64,
-    "restore": 64,
+_FILES = {  # files of the CUDA kernels
+    **dict.fromkeys(("nearest_seeds", "search", "finish"), "search.cu"),
+    "explore": "explore.cu",
+    **dict.fromkeys(("postprocess", "drop"), "postprocess.cu"),
+    **dict.fromkeys(("reject", "restore"), "reject.cu"),
 }
 _COUNTERS = 32  # size of two arrays `Request.counter` [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
@@ -364,7 +360,7 @@ class GpuSolver:
             position=options.position,
             rotation=options.rotation,
             rough_position=max(options.position, self.problem.float_tolerance),
-            rough_rotation=max(options.rotation, 2e-5),
+            rough_rotation=max(options.rotation, FLOAT_RESOLUTION),
             count=count,
             entries=self.entries,
             max_seeds=options.max_seeds or self.problem.default_starts,
@@ -374,38 +370,43 @@ class GpuSolver:
             tries=self._tries(count),
         )
 
-        def start(name: str, blocks: int, *more: Any, by: Request = request) -> None:
-            threads = _THREADS[name]
-            work.launch(self.kernels[name], max(1, blocks), threads, by, *more)
+        def start(
+            name: str, threads: int, *more: Any, by: Request = request, blocks: int | None = None
+        ) -> None:
+            """Launch a CUDA kernel on a number of threads, in at most `blocks` blocks."""
+            size = block_size(_FILES[name], name)
+            needed = max(1, -(-threads // size))
+            work.launch(self.kernels[name], min(needed, blocks or needed), size, by, *more)
 
         view, kind = given or (View(), TargetKind.POSE)
         read = view, ctypes.c_int(kind.value)
+        busy = 4 * gpu.processors  # blocks whose threads take one target after another
         if many:
             tiles = 1 if count <= _MEDIUM or table_steps(self.problem) > 2 else 4
-            start("nearest_seeds", -(-count // (16 * tiles * 4)), ctypes.c_int(tiles), *read)
-            start("search", min(-(-count // 128), 4 * gpu.processors))
-            start("finish", -(-count // 128))
+            start("nearest_seeds", 32 * -(-count // (16 * tiles)), ctypes.c_int(tiles), *read)
+            start("search", count, blocks=busy)
+            start("finish", count)
             if check is not None:
-                start("reject", -(-count // 64))
-        exploring = min(-(-count // 2), 4 * gpu.processors)
+                start("reject", count)
         first = (ctypes.c_int(many), *((View(), ctypes.c_int(0)) if many else read))
         if known is None:
-            start("explore", exploring, *first)
+            start("explore", 32 * count, *first, blocks=busy)
         else:
             # One solution that collides ends the first search. Then all solutions that the arm has
             # in closed form are checked; a second search is for targets that may have more.
             second = Request.from_buffer_copy(request)
             second.left, second.counter, second.blocked = again, own["counter"] + 16, None
             request.max_rejected = 1
-            start("explore", exploring, *first)
+            start("explore", 32 * count, *first, blocks=busy)
             known.choose(request, second, work)
-            start("explore", exploring, ctypes.c_int(1), View(), ctypes.c_int(0), by=second)
+            again_all = ctypes.c_int(1), View(), ctypes.c_int(0)
+            start("explore", 32 * count, *again_all, by=second, blocks=busy)
         if self.postprocesses:
-            start("postprocess", -(-count * most // 128))
+            start("postprocess", count * most)
             if check is not None:
-                start("restore", -(-count * most // 64))
+                start("restore", count * most)
         if most > 1 and self.problem.rest:  # postprocessing may have made solutions equal
-            start("drop", -(-count // 4))
+            start("drop", 32 * count)
         del memory  # freed on the stream, after its last use there
 
     def _launch_sorted(

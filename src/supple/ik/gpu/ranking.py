@@ -6,17 +6,22 @@ import ctypes
 from functools import lru_cache
 from typing import Any
 
+from supple._core import Cost
 from supple.gpu.queue import Work
 from supple.gpu.runtime import Device, compile_source
-from supple.gpu.source import source
+from supple.gpu.source import block_size, source
 from supple.ik.gpu.request import Request, SolutionPointers
 from supple.ik.problem import CompiledProblem
 
-# The value of `Cost` in costs.cu for each preference; on the CPU, `preference.costs` computes them.
-COSTS = {"fast": 0, "limits": 0, "comfortable": 1, "nearest": 2, "manipulability": 3}
+# The cost of each preference; on the CPU, `preference.costs` computes them.
+COSTS = {
+    "fast": Cost.LIMITS,
+    "limits": Cost.LIMITS,
+    "comfortable": Cost.DISCOMFORT,
+    "nearest": Cost.DISPLACEMENT,
+    "manipulability": Cost.MANIPULABILITY,
+}
 KERNELS = ("rank", "fill")  # CUDA kernels of rank.cu
-_THREADS = 128  # number of threads in a block
-_TARGETS = _THREADS // 32  # number of targets of a block, which have a warp each
 
 
 def write_costs(
@@ -41,8 +46,9 @@ def write_costs(
     """
     kernel = _cost_kernel(problem, device, architecture)
     rows = request.count * request.max_solutions
-    arguments = (request, ctypes.c_int(COSTS[prefer]), ctypes.c_void_p(cost))
-    work.launch(kernel, -(-rows // _THREADS), _THREADS, *arguments)
+    arguments = (request, ctypes.c_int(COSTS[prefer].value), ctypes.c_void_p(cost))
+    threads = block_size("costs.cu", "costs")
+    work.launch(kernel, -(-rows // threads), threads, *arguments)
 
 
 def rank(
@@ -83,7 +89,9 @@ def _start(
     name: str, device: Device, architecture: str, count: int, work: Work, *arguments: Any
 ) -> None:
     kernel = _kernels(device, architecture)[name]
-    work.launch(kernel, -(-count // _TARGETS), _THREADS, *arguments, ctypes.c_int(count))
+    threads = block_size("rank.cu", name)
+    targets = threads // 32  # number of targets of a block, which have a warp each
+    work.launch(kernel, -(-count // targets), threads, *arguments, ctypes.c_int(count))
 
 
 @lru_cache(maxsize=8)

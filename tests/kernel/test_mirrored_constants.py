@@ -1,0 +1,172 @@
+"""A constant or an enumerator exists once: in C++, from which Python takes it, or in Python alone.
+
+Python reads constants of the kernel from `supple._core`, and those of CUDA files by
+`supple.gpu.source`. The few that it must repeat are compared here.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from supple.gpu.source import block_size, constant_of
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src/supple"
+
+# Constants with equal values and similar names, in Python and in C++. Both stand for the same
+# quantity: `_arrays` may not import `_core`, and kinds of targets are parts of a table in Python.
+REPEATED = {
+    ("_arrays/checks.py", "_ROUNDING", "rotation_rounding"),
+    ("ik/gpu/targets.py", "PLAIN", "Kind::plain"),
+}
+# They stand for different quantities, or for numbers that are chosen independently.
+INDEPENDENT = {
+    ("gpu/queue.py", "_MAX_BLOCKS", "block"),
+    ("ik/closed.py", "_STARTS", "base_starts"),
+    ("ik/closed.py", "_STARTS", "starts_before_verdict"),
+    ("ik/driver.py", "_COMPARED", "max_compared"),
+    ("ik/gpu/gradients.py", "_THREADS", "threads"),
+    ("ik/gpu/subproblems.py", "_THREADS", "threads"),
+    ("ik/limbs.py", "_MOST", "most_held_corrections"),
+    ("ik/limbs.py", "_MOST", "most_refinements"),
+    ("kinematics/chain.py", "WORLD", "axes_world"),
+    ("kinematics/chain.py", "WORLD", "task_world"),
+    ("kinematics/gpu_frames.py", "THREADS", "threads"),
+    ("kinematics/loops.py", "_ITERATIONS", "max_iterations"),
+    ("kinematics/loops.py", "_ITERATIONS", "posture_iterations"),
+    ("paths/jerk_timing.py", "_TURN", "longest_turn"),
+    ("paths/rotation_spline.py", "_ROUNDS", "descent_rounds"),
+    ("redundancy/transition.py", "NOISE", "closed_form_noise"),
+    ("view/plots.py", "_POINTS", "most_points"),
+}
+
+
+class Constant(NamedTuple):
+    """A number with a name."""
+
+    file: str
+    name: str
+    value: float
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of the name, without the type of an enumerator."""
+        words = self.name.rpartition("::")[2].lower().strip("_").split("_")
+        return frozenset(word.rstrip("s") for word in words)
+
+
+def value_of(text: str) -> float | None:
+    """Return the value of an expression of numbers, or None."""
+    try:
+        value = eval(text, {"__builtins__": {}, "np": math, "math": math})
+    except Exception:
+        return None
+    return float(value) if type(value) in (int, float) else None
+
+
+def constants_in_python(file: str, text: str) -> Iterator[Constant]:
+    """Yield the constants of a module and of its classes."""
+    tree = ast.parse(text)
+    for body in [tree.body, *(each.body for each in tree.body if isinstance(each, ast.ClassDef))]:
+        for node in body:
+            match node:
+                case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                    pairs = list(zip(names, values, strict=False))
+                case ast.Assign(targets=[name], value=value):
+                    pairs = [(name, value)]
+                case _:
+                    continue
+            for name, value in pairs:
+                number = value_of(ast.unparse(value))
+                if isinstance(name, ast.Name) and number is not None:
+                    yield Constant(file, name.id, number)
+
+
+def constants_in_cpp(file: str, text: str) -> Iterator[Constant]:
+    """Yield the constants and enumerators of a header or a source file."""
+    code = re.sub(r"//.*", "", text)
+    for found in re.finditer(r"\bconstexpr\s+(?:[\w:]+\s+)+?(\w+\s*=\s*[^;{]+);", code):
+        for part in re.split(r",\s*(?=\w+\s*=)", found[1]):
+            name, _, given = part.partition("=")
+            given = given.partition("?")[2].partition(":")[0] or given  # the value for double
+            plain = re.sub(r"\b(?:T|double|float|int)\(|\)|(?<=[\d.])[fu]+\b", "", given)
+            number = value_of(plain.strip())
+            if number is not None:
+                yield Constant(file, name.strip(), number)
+    for found in re.finditer(r"\benum (?:class )?(\w+)[^{;]*\{([^}]*)\}", code):
+        value = 0
+        for part in filter(None, map(str.strip, found[2].split(","))):
+            name, _, given = part.partition("=")
+            value = int(value_of(given.strip()) or 0) if given else value
+            yield Constant(file, f"{found[1]}::{name.strip()}", value)
+            value += 1
+
+
+def similar(python: Constant, cpp: Constant) -> bool:
+    """Return whether two constants seem to be the same one.
+
+    The words of one name are among those of the other. Small numbers, and enumerators, must have
+    the same words, because they are equal by chance too often.
+    """
+    if python.value != cpp.value:
+        return False
+    if "::" in cpp.name or cpp.value in (0, 1, 2):
+        return python.words == cpp.words and not ("::" not in cpp.name and cpp.value in (0, 1))
+    return python.words <= cpp.words or cpp.words <= python.words
+
+
+def sources(folders: tuple[str, ...], kinds: tuple[str, ...]) -> list[Path]:
+    every = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    return sorted(path for path in every if path.suffix in kinds)
+
+
+def test_no_constant_of_the_kernel_is_repeated_in_python() -> None:
+    there = [
+        one
+        for path in sources(("include/supple", "src/core", "src/supple"), (".hpp", ".cpp", ".cu"))
+        for one in constants_in_cpp(path.name, path.read_text())
+    ]
+    assert len(there) > 400
+    found = {
+        (here.file, here.name, cpp.name)
+        for path in sources(("src/supple",), (".py",))
+        for here in constants_in_python(path.relative_to(PACKAGE).as_posix(), path.read_text())
+        for cpp in there
+        if similar(here, cpp)
+    }
+    assert found == REPEATED | INDEPENDENT
+
+
+@pytest.mark.parametrize(
+    ("python", "cpp"),
+    [
+        ("_HELD, _GIVEN_UP = 2, 3", "enum class State : int {\n  waiting, met,\n  held,  // x\n};"),
+        ("class S(IntEnum):\n    OUT = 4", "enum S { a = 1, out = 4 };"),
+        ("_WEIGHT = 1e-2", "inline constexpr T priority_weight = T(1e-2);"),
+        ("_DISTINCT = 0.01", "inline constexpr int a = 3;\nconstexpr double distinct = 1e-2;"),
+        ("_ANGLE = 4 * np.pi", "constexpr double largest_angle = 4 * 3.141592653589793;"),
+        ("RIDGE = 1e-9", "inline constexpr T ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);"),
+        ("THREADS = 64", "constexpr int blocks = 3, threads = 64;"),
+    ],
+)
+def test_a_repeated_constant_is_found(python: str, cpp: str) -> None:
+    (*_, here), there = constants_in_python("", python), [*constants_in_cpp("", cpp)]
+    every = [*constants_in_python("", python)]
+    assert any(similar(one, other) for one in every for other in there)
+    other = here._replace(value=here.value + 0.5)
+    assert not any(similar(other, one) for one in there)
+
+
+def test_constants_of_cuda_files_are_read_by_name() -> None:
+    assert constant_of("branches.cu", "capacity") == 8
+    assert block_size("explore.cu", "explore") == 64
+    assert block_size("whole_body.cu", "reach") == constant_of("whole_body.cu", "threads")
+    with pytest.raises(AssertionError, match="nothing"):
+        constant_of("branches.cu", "nothing")
