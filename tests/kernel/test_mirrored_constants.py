@@ -36,6 +36,7 @@ INDEPENDENT = {
     ("ik/gpu/subproblems.py", "_THREADS", "threads"),
     ("ik/limbs.py", "_MOST", "most_held_corrections"),
     ("ik/limbs.py", "_MOST", "most_refinements"),
+    ("ik/world_check.py", "_LISTED", "Seed::listed"),
     ("kinematics/chain.py", "WORLD", "axes_world"),
     ("kinematics/chain.py", "WORLD", "task_world"),
     ("kinematics/gpu_frames.py", "THREADS", "threads"),

@@ -1,6 +1,6 @@
-// Decisions that the CPU and GPU drivers share: which input is valid, which seeds the starts have,
-// which solutions are the same or preferred, and how they are written and merged. The loops that
-// end a search are in verdict.hpp.
+// Decisions that the CPU and GPU drivers share: which input is valid, which solutions are the same
+// or preferred, and how they are written and merged. The seeds of the starts are in starts.hpp, the
+// loops that end a search in verdict.hpp.
 //
 // The drivers (src/core/drivers, src/supple/ik/gpu) only distribute the work: over lanes on a CPU,
 // over threads and warps on a GPU.
@@ -118,31 +118,6 @@ SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
   whole.effort[2 * problem] += part.effort[2 * problem];
   whole.effort[2 * problem + 1] += more > 0 ? more : 0;
   whole.outcome[problem] = worse(mine, worst);
-}
-
-// ---- starts ------------------------------------------------------------------------------------
-
-// Returns coordinate j of a seed from the seed sequence, whose first `used` values were used for
-// other seeds.
-SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, int j) {
-  return ik.seed_lower[j] + seed_fraction(seed, used, ik.seed_stride[j]) * ik.seed_range[j];
-}
-
-// Returns coordinate j of one of the `corner_candidates` corners from which a corner seed is
-// chosen.
-SUPPLE_FN double corner_seed(const IkProblem<double>& ik, int seed, int candidate, int used,
-                             int j) {
-  const int k = used + corner_candidates * seed + candidate + 1;
-  const double side = sequence_value(k, ik.seed_stride[j]) < 0.5 ? 0 : 1;
-  return ik.seed_lower[j] + side * ik.seed_range[j];
-}
-
-// Returns coordinate j of the k-th seed in the neighborhood of q0.
-SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j) {
-  const double quarter = 0.25 * ik.seed_range[j];
-  const double scatter = seed_scatter * joint_unit(ik, j);
-  const double radius = scatter < quarter ? scatter : quarter;
-  return integrate_coordinate(q0, radius * (2 * sequence_value(k, ik.seed_stride[j]) - 1));
 }
 
 // ---- choice of solutions -----------------------------------------------------------------------

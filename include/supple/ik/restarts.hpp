@@ -1,6 +1,7 @@
-// The starts of a search: their seeds, when they are abandoned, and how Newton's method continues a
-// failed start to a local minimum of the error. Used on the lanes of a CPU (src/core/drivers) and
-// in the threads of a GPU (src/supple/ik/gpu). Tuned constants are explained in docs/constants.md.
+// The starts of a search: the sequence of their seeds, when they are abandoned, and how Newton's
+// method continues a failed start to a local minimum of the error. Used on the lanes of a CPU
+// (src/core/drivers) and in the threads of a GPU (src/supple/ik/gpu). Tuned constants are explained
+// in docs/constants.md.
 #pragma once
 
 #include "supple/ik/iterate.hpp"

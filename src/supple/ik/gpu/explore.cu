@@ -12,26 +12,20 @@ constexpr int singular = 8;          // near misses after which Newton's method 
 
 // Coordinate j of the seed of a start near q0.
 __device__ double near_coordinate(const Request& request, int problem, int start, int j) {
-  return seed_near(RobotConstants<double>::ik, own_start(request, problem, j), start / 2 + 1, j);
+  return seed_near(RobotConstants<double>::ik, own_start(request, problem, j), start / 2, j);
 }
 
-// Moves q to the corner of the joint ranges with the smallest cost among the candidates of a seed.
-__device__ __noinline__ void choose_corner(const Request& request, int problem, int seed,
-                                           SearchReal* q) {
+// Moves q to the best corner of the joint ranges for a seed of the sequence.
+__device__ __noinline__ void start_at_corner(const Request& request, int problem, int seed,
+                                             SearchReal* q) {
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
   for (int i = 0; i < numbers; ++i)
     own.target[i] = SearchReal(request.target[problem * numbers + i]);
-  SearchReal least = huge_cost;
-  for (int candidate = 0; candidate < corner_candidates; ++candidate) {
-    for (int j = 0; j < nq; ++j) {
-      own.q[j] = SearchReal(clamped(corner_seed(request.entries, seed, candidate, j), j));
-    }
-    evaluate_error(RobotConstants<SearchReal>::ik, at);
-    if (!(at.cost < least)) continue;
-    least = at.cost;
-    for (int j = 0; j < nq; ++j) q[j] = own.q[j];
-  }
+  choose_corner(RobotConstants<SearchReal>::ik, RobotConstants<double>::ik, seed, request.entries,
+                at, [&](int) {
+                  for (int j = 0; j < nq; ++j) q[j] = own.q[j];
+                });
 }
 
 // Moves q to the seed of a restart. If the solution nearest to q0 is wanted, every second seed is
@@ -50,7 +44,7 @@ __device__ void restart(const Request& request, int problem, int start, int trie
     q[j] = SearchReal(clamped(sequence_seed(request.entries, seed, j), j));
   if (is_corner_seed(seed)) {
     SearchReal corner[nq];  // a copy, because arrays that are passed to a function leave registers
-    choose_corner(request, problem, seed, corner);
+    start_at_corner(request, problem, seed, corner);
     for (int j = 0; j < nq; ++j) q[j] = corner[j];
   }
 }

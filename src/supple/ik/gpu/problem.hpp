@@ -6,6 +6,7 @@
 // is fast, or double on request. No result in float is returned before it is verified in double.
 #pragma once
 
+#include "supple/ik/starts.hpp"
 #include "supple/ik/verdict.hpp"
 //
 #include "given.hpp"
@@ -187,11 +188,6 @@ __device__ bool is_valid(const Request& request, int problem) {
 // Coordinate j of a seed of the sequence, of which the table has used the first `entries` values.
 __device__ double sequence_seed(int entries, int seed, int j) {
   return supple::sequence_seed(RobotConstants<double>::ik, seed, entries, j);
-}
-
-// Coordinate j of a candidate of a corner seed.
-__device__ double corner_seed(int entries, int seed, int candidate, int j) {
-  return supple::corner_seed(RobotConstants<double>::ik, seed, candidate, entries, j);
 }
 
 __device__ SolutionArrays solution_arrays(const Request& request) {

@@ -104,20 +104,20 @@ extern "C" __global__ void __launch_bounds__(128)
 
 namespace {
 
-// Writes the seed of a start: for the first start the problem's own (q0 or a posture), then seeds
-// of the table, then the seed sequence.
+// Writes the seed of a start. (If the solution nearest to q0 is wanted, q0 is the only one here.)
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
-  if (has_own_start(request) && --start < 0) {
-    for (int j = 0; j < nq; ++j) q[j] = SearchReal(clamped(own_start(request, problem, j), j));
+  const StartSeed seed = seed_of({has_own_start(request), false, 0, listed}, start);
+  if (seed.from == Seed::listed) {
+    const SearchReal* const from =
+        request.seeds + request.near[problem * listed + seed.number] * nq;
+    for (int j = 0; j < nq; ++j) q[j] = from[j];
     return;
   }
-  if (start < listed) {
-    const SearchReal* const seed = request.seeds + request.near[problem * listed + start] * nq;
-    for (int j = 0; j < nq; ++j) q[j] = seed[j];
-    return;
-  }
+  const bool is_own = seed.from == Seed::own;
   for (int j = 0; j < nq; ++j) {
-    q[j] = SearchReal(clamped(sequence_seed(request.entries, start - listed, j), j));
+    const double x =
+        is_own ? own_start(request, problem, j) : sequence_seed(request.entries, seed.number, j);
+    q[j] = SearchReal(clamped(x, j));
   }
 }
 
