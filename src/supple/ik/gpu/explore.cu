@@ -10,9 +10,59 @@ namespace {
 constexpr int starts_per_round = 4;  // starts of a thread between reviews of the failed starts
 constexpr int singular = 8;          // near misses after which Newton's method is tried again
 
-// Coordinate j of the seed of a start near q0.
-__device__ double near_coordinate(const Request& request, int problem, int start, int j) {
-  return seed_near(RobotConstants<double>::ik, own_start(request, problem, j), start / 2, j);
+constexpr int warp_size = 32;
+
+// A problem that a warp solves. The first start of each thread has a seed from the thread's part of
+// the table; starts `warp_size`, ... have other seeds.
+struct Problem {
+  const Request& request;
+  int number, lane;
+  int tried, earlier;  // starts of the problem in search.cu, and their iterations
+  int most;            // largest number of starts
+  bool near_own;       // whether the solution nearest to the problem's own start is wanted
+  bool own_first;      // whether no result is accepted while the problem's own start is running
+
+  __device__ Problem(const Request& request, int number, bool left)
+      : request(request),
+        number(number),
+        lane(threadIdx.x % warp_size),
+        tried(left ? request.tries : 0),
+        earlier(left ? request.effort[2 * number] : 0),
+        most(restart_budget(request.max_seeds, request.nearest).all),
+        near_own(several && request.nearest),
+        own_first(near_own || (several && Posture::has_posture && request.max_solutions == 1)) {}
+
+  // Returns the seed of a start. In the first start of each thread, a seed of the table replaces
+  // that of the sequence; without `near_own`, the problem's own start replaces one of these.
+  __device__ StartSeed seed(int start) const { return seed_of({near_own, near_own, 0, 0}, start); }
+};
+
+// Progress of the search for a problem.
+struct Progress {
+  // In this thread: the number of its start, whether it is running, whether it is the problem's own
+  // start, its iterations and its cost at the last check; starts that have failed since the review.
+  int start;
+  bool open, own;
+  int iteration;
+  float before;
+  int failed;
+  // In the warp: the number of the next start, iterations, near misses, how often Newton's method
+  // was tried for them, and whether the search has ended with solutions that collide.
+  int next, iterations, missed, settled;
+  bool undecided;
+};
+
+// Totals of a problem's search.
+__device__ int iterations_of(const Problem& of, const Progress& now) {
+  return now.iterations + of.earlier;
+}
+__device__ int starts_of(const Problem& of, const Progress& now) { return now.next + of.tried; }
+
+// Writes the result of one thread, if it is `mine`.
+__device__ __forceinline__ void record_first(const Problem& of, const Progress& now,
+                                             const Polished& polished, bool mine, Outcome outcome) {
+  if (!mine) return;
+  record(of.request, of.number, 0, polished, outcome, iterations_of(of, now), starts_of(of, now));
 }
 
 // Moves q to the best corner of the joint ranges for a seed of the sequence.
@@ -28,25 +78,60 @@ __device__ __noinline__ void start_at_corner(const Request& request, int problem
                 });
 }
 
-// Moves q to the seed of a restart. If the solution nearest to q0 is wanted, every second seed is
-// near q0.
-__device__ void restart(const Request& request, int problem, int start, int tried, SearchReal* q) {
-  if constexpr (several) {
-    if (request.nearest && start % 2) {
-      for (int j = 0; j < nq; ++j)
-        q[j] = SearchReal(clamped(near_coordinate(request, problem, start, j), j));
-      return;
-    }
-    if (request.nearest) start /= 2;
+// Moves q to a seed near the problem's own start.
+__device__ __forceinline__ void start_near_own(const Problem& of, int seed, SearchReal* q) {
+  for (int j = 0; j < nq; ++j) {
+    const double own = own_start(of.request, of.number, j);
+    q[j] = SearchReal(clamped(seed_near(RobotConstants<double>::ik, own, seed, j), j));
   }
-  const int seed = start - 32 + tried;
+}
+
+// Begins the first start of this thread, and moves q to its seed.
+__device__ __forceinline__ Progress begin(const Problem& of, const SearchReal* target,
+                                          SearchReal* q) {
+  float far;
+  const int entry = nearest(of.request, target, far);
+  for (int j = 0; j < nq; ++j) q[j] = of.request.seeds[entry * nq + j];
+  const StartSeed seed = of.seed(of.lane);
+  if (seed.from == Seed::near_own) start_near_own(of, seed.number, q);
+  bool own = false;
+  if (has_own_start(of.request)) {
+    own = of.near_own ? seed.from == Seed::own : of.lane == first_of(-far == least_of(-far));
+    for (int j = 0; own && j < nq; ++j) {
+      q[j] = SearchReal(clamped(own_start(of.request, of.number, j), j));
+    }
+  }
+  return {of.lane, true, own, 0, huge_cost, 0, warp_size, 0, 0, 0, false};
+}
+
+// Moves q to the seed of a later start.
+__device__ __forceinline__ void restart(const Problem& of, int start, SearchReal* q) {
+  const StartSeed seed = of.seed(start);
+  if constexpr (several) {
+    if (seed.from == Seed::near_own) return start_near_own(of, seed.number, q);
+  }
+  const int number = seed.number - (warp_size - of.near_own) + of.tried;
   for (int j = 0; j < nq; ++j)
-    q[j] = SearchReal(clamped(sequence_seed(request.entries, seed, j), j));
-  if (is_corner_seed(seed)) {
+    q[j] = SearchReal(clamped(sequence_seed(of.request.entries, number, j), j));
+  if (is_corner_seed(number)) {
     SearchReal corner[nq];  // a copy, because arrays that are passed to a function leave registers
-    start_at_corner(request, problem, seed, corner);
+    start_at_corner(of.request, of.number, number, corner);
     for (int j = 0; j < nq; ++j) q[j] = corner[j];
   }
+}
+
+// Gives the threads that want another start (`again`) the next starts, and moves q to their seeds.
+__device__ __forceinline__ void take_starts(const Problem& of, Progress& now, bool again,
+                                            SearchReal* q) {
+  const unsigned asking = __ballot_sync(everyone, again);
+  if (again) {
+    now.start = now.next + __popc(asking & ((1u << of.lane) - 1));
+    now.open = now.start < of.most;
+    restart(of, now.start, q);
+    now.iteration = 0;
+    now.before = huge_cost;
+  }
+  now.next = min(now.next + __popc(asking), max(of.most, warp_size));
 }
 
 // The solution of one thread, which is added to those of the warp's problem (`KeptSolutions`).
@@ -133,20 +218,181 @@ __device__ __noinline__ bool reject_colliding(const Request& request, int proble
   return mine;
 }
 
+// Polishes the configurations `here` of the threads that have `found` one. Tries Newton's method if
+// several of them have nearly met the target. `reject` rejects polished solutions that collide,
+// which sets `collided`.
+template <class Reject>
+__device__ __forceinline__ void polish_found(const Problem& of, Progress& now,
+                                             const SearchReal* here, bool found, bool& collided,
+                                             Polished& polished, Reject&& reject) {
+  SearchReal q[nq];  // a copy, because arrays that are passed to a function leave registers
+  for (int j = 0; j < nq; ++j) q[j] = here[j];
+  if constexpr (several) {
+    if (found) polish_start(of.request, of.number, q, Company::none, polished);
+  } else {
+    const Company company = found ? Company::starts : Company::idle;
+    polish_start(of.request, of.number, q, company, polished);
+  }
+  reject();
+  if (__any_sync(everyone, polished.solved)) return;
+  now.missed += __popc(__ballot_sync(everyone, found && !collided));
+  if (now.missed < (now.settled ? singular : 1) || now.settled >= 2) return;
+  ++now.settled;
+  double from[nq];
+  for (int j = 0; j < nq; ++j) from[j] = q[j];
+  const Company company = found && !collided ? Company::starts : Company::idle;
+  settle(of.request, of.number, from, min_gain_factor, few_newton_iterations, company, polished);
+  reject();
+}
+
+// Adds the solutions of the threads to those that are kept, after trying Newton's method from the
+// problem's own start if that has stalled with a small cost. Returns whether the search is over.
+template <class Reject>
+__device__ __forceinline__ bool compare_solutions(const Problem& of, Progress& now, SearchReal cost,
+                                                  bool stalled, bool collided, const int& rejected,
+                                                  Polished& polished, KeptSolutions& kept,
+                                                  Reject&& reject) {
+  const Request& request = of.request;
+  const bool singular_own =
+      of.near_own && now.own && stalled && !polished.solved && !collided && cost < near_miss;
+  if (singular_own) {
+    double from[nq];  // Newton's method also converges to a singular pose
+    for (int j = 0; j < nq; ++j) from[j] = own_start(request, of.number, j);
+    settle(request, of.number, from, 1, polish_newton_iterations, Company::none, polished);
+  }
+  if (checks && __any_sync(everyone, singular_own)) reject();
+  if (__any_sync(everyone, polished.solved)) {
+    if (of.near_own && polished.solved) unwind_polished(request, of.number, polished);
+    const bool ends =
+        of.own_first && now.own && polished.solved &&
+        (!of.near_own || displacement_from_start(request, of.number, polished.q) <= near_q0);
+    if (ends) record(request, of.number, 0, polished, Outcome::solved, now.iterations, 1);
+    if (__any_sync(everyone, ends)) return true;
+    keep_solutions(request, of.number, polished, now.iterations, starts_of(of, now), kept);
+  }
+  const bool waits = of.own_first && __any_sync(everyone, now.open && now.own && !stalled);
+  const bool enough = kept.enough(request.nearest, request.max_solutions) ||
+                      (checks && rejected >= request.max_rejected);
+  if (!enough || waits) return false;
+  now.undecided = rejected > 0;
+  return true;
+}
+
+// Reviews the failed starts of all threads, unless the problem has solutions. Records the result if
+// the problem is decided or there are no more starts. Returns whether the search is over.
+__device__ __forceinline__ bool review(const Problem& of, Progress& now, FailedStarts& failures,
+                                       bool has_solutions, Polished& polished) {
+  const bool last = now.next >= of.most;
+  if (has_solutions) return last;
+  const int best =
+      decide_failed(of.request, of.number, failures, starts_of(of, now), last, polished);
+  if (of.near_own && of.lane == best && !polished.solved) {
+    prefer_own(of.request, of.number, polished);
+  }
+  Outcome outcome = outcome_of(polished.solved, false, failures.bound);
+  if constexpr (checks) {
+    const bool solves = of.lane == best && outcome == Outcome::solved;
+    if (solves && collides(of.request, of.number, polished.q)) outcome = Outcome::blocked;
+    now.undecided = __any_sync(everyone, of.lane == best && outcome == Outcome::blocked);
+  }
+  record_first(of, now, polished, of.lane == best, outcome);
+  return best >= 0;
+}
+
+// Completes the record of a problem with solutions that collide. All solutions of the arm are
+// computed afterwards for problems in `blocked`, if it exists.
+__device__ void record_blocked(const Problem& of, const Progress& now, int rejected) {
+  const Request& request = of.request;
+  if (of.lane || !(rejected || now.undecided)) return;
+  if (request.blocked && now.undecided) {
+    request.outcome[of.number] = Outcome::blocked;
+    request.blocked[atomicAdd(request.counter + 2, 1)] = of.number;
+  }
+  if (request.outcome[of.number] == Outcome::blocked) {
+    request.effort[2 * of.number] = iterations_of(of, now);
+    request.effort[2 * of.number + 1] = starts_of(of, now) - 1;
+  }
+}
+
+// Searches until the problem is decided, with the target in the state `at`.
+__device__ __forceinline__ void solve(const Problem& of, IterateState<SearchReal>& at,
+                                      int rejected) {
+  const Request& request = of.request;
+  Progress now = begin(of, at.target, at.q);
+  at.before = -1;
+  FailedStarts failures;
+  failures.clear(at.q);
+  KeptSolutions kept;
+  for (;;) {
+    __syncwarp();
+    SearchReal here[nq];  // the configuration that is evaluated
+    for (int j = 0; j < nq; ++j) here[j] = at.q[j];
+    if constexpr (large) {
+      iterate(at);
+    } else {
+      evaluate(at);
+    }
+    ++now.iteration;
+    ++now.iterations;
+    const bool found = now.open && search_converged(request, at);
+    const int patience = of.near_own && now.own ? patient_after : now.start;
+    const bool stalled = now.open && (is_stalled(patience, now.iteration, iteration_factor,
+                                                 float(at.cost), now.before) ||
+                                      found);
+    Polished polished;
+    polished.solved = false;
+    bool collided = false;
+    const auto reject = [&] {
+      if constexpr (checks) {
+        collided |= reject_colliding(request, of.number, polished, iterations_of(of, now),
+                                     starts_of(of, now), kept, rejected);
+      }
+    };
+    if (__any_sync(everyone, found)) {
+      polish_found(of, now, here, found, collided, polished, reject);
+      if constexpr (!several) {
+        const int winner = first_of(polished.solved);
+        record_first(of, now, polished, of.lane == winner, Outcome::solved);
+        if (winner >= 0) break;
+      }
+    }
+    if constexpr (several) {
+      if (compare_solutions(of, now, at.cost, stalled, collided, rejected, polished, kept,
+                            reject)) {
+        break;
+      }
+    } else if (checks && rejected >= request.max_rejected) {
+      now.undecided = true;
+      break;
+    }
+    const bool solved = polished.solved || collided;
+    if (stalled && !solved) failures.store(here, float(at.cost));
+    now.failed += stalled && !solved;
+    bool again = stalled && (solved || now.failed < starts_per_round);
+    now.open = now.open && !stalled;
+    now.own = now.own && !stalled;
+    if (!__any_sync(everyone, now.open || again)) {  // all threads have failed
+      const bool has_solutions = (several && kept.found) || (checks && rejected);
+      if (review(of, now, failures, has_solutions, polished)) break;
+      now.failed = 0;
+      again = true;
+    }
+    if constexpr (!large) take_step(at);
+    take_starts(of, now, again, at.q);
+    if (again) at.before = -1;
+  }
+  __syncwarp();
+  if constexpr (checks) record_blocked(of, now, rejected);
+}
+
 }  // namespace
 
 // Runs one warp for each problem that `finish` has left unsolved, or for every problem. If `view`
 // has data, the targets are read from it first (`read_target`).
 extern "C" __global__ void __launch_bounds__(64)
     explore(Request request, int left, View view, TargetKind kind) {
-  const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
-  const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
-  const int tried = left ? request.tries : 0;
-  const int most = restart_budget(request.max_seeds, request.nearest).all;
-  const bool near_own = several && request.nearest;
-  // Whether the problem's own start has precedence: no result is accepted while it is running.
-  const bool own_first =
-      near_own || (several && Posture::has_posture && request.max_solutions == 1);
+  const int lane = threadIdx.x % warp_size, total = left ? request.counter[1] : request.count;
+  const int first = (blockIdx.x * blockDim.x + threadIdx.x) / warp_size, stride = gridDim.x * 2;
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
   // Some problems take much longer than others, so each warp takes the next one when it is done.
@@ -169,163 +415,8 @@ extern "C" __global__ void __launch_bounds__(64)
     }
     for (int i = 0; i < numbers; ++i)
       own.target[i] = SearchReal(request.target[problem * numbers + i]);
-    float far, before = huge_cost;
-    const int entry = nearest(request, own.target, far);
-    for (int j = 0; j < nq; ++j) own.q[j] = request.seeds[entry * nq + j];
-    if (near_own && lane % 2) {
-      for (int j = 0; j < nq; ++j)
-        own.q[j] = SearchReal(clamped(near_coordinate(request, problem, lane, j), j));
-    }
-    bool mine = false;  // whether this thread runs the problem's own start, not a seed
-    if (has_own_start(request)) {
-      mine = lane == (near_own ? 0 : first_of(-far == least_of(-far)));
-      for (int j = 0; mine && j < nq; ++j) {
-        own.q[j] = SearchReal(clamped(own_start(request, problem, j), j));
-      }
-    }
-    at.before = -1;
-    FailedStarts failures;
-    failures.clear(own.q);
-    KeptSolutions kept;
-    const int earlier = left ? request.effort[2 * problem] : 0;
-    int rejected = checks && left && request.outcome[problem] == Outcome::blocked;
-    int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
-    int settled = 0;  // number of times that Newton's method was tried
-    bool open = true;
-    bool undecided = false;  // whether the search has ended with solutions that collide
-    const auto record_first = [&](const Polished& polished, bool mine, Outcome outcome) {
-      if (!mine) return;
-      record(request, problem, 0, polished, outcome, iterations + earlier, next + tried);
-    };
-    for (;;) {
-      __syncwarp();
-      SearchReal here[nq];  // the configuration that is evaluated
-      for (int j = 0; j < nq; ++j) here[j] = own.q[j];
-      if constexpr (large) {
-        iterate(at);
-      } else {
-        evaluate(at);
-      }
-      ++iteration;
-      ++iterations;
-      const bool found = open && search_converged(request, at);
-      const int patience = near_own && mine ? patient_after : start;
-      const bool stalled =
-          open &&
-          (is_stalled(patience, iteration, iteration_factor, float(at.cost), before) || found);
-      Polished polished;
-      polished.solved = false;
-      bool collided = false;
-      const auto reject = [&] {
-        if constexpr (checks) {
-          collided |= reject_colliding(request, problem, polished, iterations + earlier,
-                                       next + tried, kept, rejected);
-        }
-      };
-      if (__any_sync(everyone, found)) {
-        SearchReal q[nq];  // a copy, because arrays that are passed to a function leave registers
-        for (int j = 0; j < nq; ++j) q[j] = here[j];
-        if constexpr (several) {
-          if (found) polish_start(request, problem, q, Company::none, polished);
-        } else {
-          const Company company = found ? Company::starts : Company::idle;
-          polish_start(request, problem, q, company, polished);
-        }
-        reject();
-        int winner = first_of(polished.solved);
-        if (winner < 0) missed += __popc(__ballot_sync(everyone, found && !collided));
-        if (winner < 0 && missed >= (settled ? singular : 1) && settled < 2) {
-          ++settled;
-          double from[nq];
-          for (int j = 0; j < nq; ++j) from[j] = q[j];
-          const Company company = found && !collided ? Company::starts : Company::idle;
-          settle(request, problem, from, min_gain_factor, few_newton_iterations, company, polished);
-          reject();
-          winner = first_of(polished.solved);
-        }
-        if constexpr (!several) {
-          record_first(polished, lane == winner, Outcome::solved);
-          if (winner >= 0) break;
-        }
-      }
-      if constexpr (several) {
-        const bool singular_own =
-            near_own && mine && stalled && !polished.solved && !collided && at.cost < near_miss;
-        if (singular_own) {
-          double from[nq];  // Newton's method also converges to a singular pose
-          for (int j = 0; j < nq; ++j) from[j] = own_start(request, problem, j);
-          settle(request, problem, from, 1, polish_newton_iterations, Company::none, polished);
-        }
-        if (checks && __any_sync(everyone, singular_own)) reject();
-        if (__any_sync(everyone, polished.solved)) {
-          if (near_own && polished.solved) unwind_polished(request, problem, polished);
-          const bool ends =
-              own_first && mine && polished.solved &&
-              (!near_own || displacement_from_start(request, problem, polished.q) <= near_q0);
-          if (ends) record(request, problem, 0, polished, Outcome::solved, iterations, 1);
-          if (__any_sync(everyone, ends)) break;
-          keep_solutions(request, problem, polished, iterations, next + tried, kept);
-        }
-        const bool waits = own_first && __any_sync(everyone, open && mine && !stalled);
-        const bool enough = kept.enough(request.nearest, request.max_solutions) ||
-                            (checks && rejected >= request.max_rejected);
-        if (enough && !waits) {
-          undecided = rejected > 0;
-          break;
-        }
-      } else if (checks && rejected >= request.max_rejected) {
-        undecided = true;
-        break;
-      }
-      const bool solved = polished.solved || collided;
-      if (stalled && !solved) failures.store(here, float(at.cost));
-      failed += stalled && !solved;
-      bool again = stalled && (solved || failed < starts_per_round);
-      open = open && !stalled;
-      mine = mine && !stalled;
-      if (!__any_sync(everyone, open || again)) {  // all threads have failed
-        const bool last = next >= most;
-        if ((!several || !kept.found) && !(checks && rejected)) {
-          const int best = decide_failed(request, problem, failures, next + tried, last, polished);
-          if (near_own && lane == best && !polished.solved) prefer_own(request, problem, polished);
-          Outcome outcome = outcome_of(polished.solved, false, failures.bound);
-          if constexpr (checks) {
-            const bool solves = lane == best && outcome == Outcome::solved;
-            if (solves && collides(request, problem, polished.q)) outcome = Outcome::blocked;
-            undecided = __any_sync(everyone, lane == best && outcome == Outcome::blocked);
-          }
-          record_first(polished, lane == best, outcome);
-          if (best >= 0) break;
-        } else if (last) {
-          break;
-        }
-        failed = 0;
-        again = true;
-      }
-      const unsigned asking = __ballot_sync(everyone, again);
-      if constexpr (!large) take_step(at);
-      if (again) {
-        start = next + __popc(asking & ((1u << lane) - 1));
-        open = start < most;
-        restart(request, problem, start, tried, own.q);
-        at.before = -1;
-        iteration = 0;
-        before = huge_cost;
-      }
-      next = min(next + __popc(asking), max(most, 32));
-    }
-    __syncwarp();
-    if (checks && !lane && (rejected || undecided)) {
-      // All solutions of the arm are computed afterwards for problems in `blocked`, if it exists.
-      if (request.blocked && undecided) {
-        request.outcome[problem] = Outcome::blocked;
-        request.blocked[atomicAdd(request.counter + 2, 1)] = problem;
-      }
-      if (request.outcome[problem] == Outcome::blocked) {
-        request.effort[2 * problem] = iterations + earlier;
-        request.effort[2 * problem + 1] = next + tried - 1;
-      }
-    }
+    const bool was_blocked = checks && left && request.outcome[problem] == Outcome::blocked;
+    solve(Problem(request, problem, left), at, was_blocked);
   }
 }
 
