@@ -59,8 +59,8 @@ SUPPLE_INLINE void set_vector(L* x, const Vec3<L>& r) {
   x[0] = r.x, x[1] = r.y, x[2] = r.z;
 }
 // Returns the orientation that an angular displacement v in the body's axes reaches from r; all are
-// rotation vectors. Without a displacement it is r, bit for bit: a lane that does not move keeps its
-// configuration while others move.
+// rotation vectors. Without a displacement it is r, bit for bit: a lane that does not move keeps
+// its configuration while others move.
 template <class L>
 SUPPLE_FN Vec3<L> integrate_ball(const Vec3<L>& r, const Vec3<L>& v) {
   const mask_t<L> moves = (v.x != L(0)) | (v.y != L(0)) | (v.z != L(0));

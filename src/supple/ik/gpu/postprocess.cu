@@ -1,5 +1,5 @@
-// Postprocessing of solutions: 2π wraps, and motion toward a posture or q0, with one thread for each
-// solution; and removal of solutions that this has made equal.
+// Postprocessing of solutions: 2π wraps, and motion toward a posture or q0, with one thread for
+// each solution; and removal of solutions that this has made equal.
 #include "problem.hpp"
 
 namespace supple {
