@@ -11,9 +11,9 @@ from supple.errors import InputError
 from supple.motion.linearization import Array
 
 _AXES = {"x": 0, "y": 1, "z": 2}
-_LARGEST = 2000  # joints
+_MAX_JOINTS = 2000
 # Largest heights of a person in meters and in centimeters; files do not name their unit.
-_METERS, _CENTIMETERS = 4.0, 400.0
+_MAX_METERS, _MAX_CENTIMETERS = 4.0, 400.0
 
 
 class Bvh(NamedTuple):
@@ -71,7 +71,7 @@ def read_bvh(text: str, name: str = "the file") -> Bvh:
         raise InputError(f"{name}: MOTION must be finite, with a positive time; given: {seconds}")
     positions, rotations = _placed(joints, values.reshape(count, width))
     extent = (positions[..., 1].max(axis=1) - positions[..., 1].min(axis=1)).max()
-    unit = 1.0 if extent < _METERS else 0.01 if extent < _CENTIMETERS else 0.001
+    unit = 1.0 if extent < _MAX_METERS else 0.01 if extent < _MAX_CENTIMETERS else 0.001
     upright = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # y up to z up
     return Bvh(
         tuple(joint.name for joint in joints),
@@ -115,7 +115,7 @@ def _hierarchy(words: list[str], name: str) -> list[_Joint]:
                 raise ValueError(f"unexpected {word!r}")
         known = {f"{axis}{kind}" for axis in "XYZ" for kind in ("position", "rotation")}
         wrong = [c for joint in joints for c in joint.channels if c not in known]
-        if wrong or parents != [-1] or not joints or len(joints) > _LARGEST:
+        if wrong or parents != [-1] or not joints or len(joints) > _MAX_JOINTS:
             raise ValueError(f"unknown channel {wrong[0]!r}" if wrong else "braces do not match")
         if any(len(joint.offset) != 3 for joint in joints):
             raise ValueError("an OFFSET needs three numbers")

@@ -20,14 +20,14 @@ from supple.retargeting.terrain import Terrain
 Mask = NDArray[np.bool_]
 
 # A foot begins to stand below the first speed and ceases above the second [m/s].
-SLOW, FAST = 0.25, 0.45
-FLAT = 0.5  # largest tilt of the sole of a standing foot; the sole is steeper in kneeling [rad]
-NEAR = 0.12  # largest height of a standing foot's lowest point above a surface [m]
+STANCE_START_SPEED, STANCE_END_SPEED = 0.25, 0.45
+MAX_SOLE_TILT = 0.5  # of a standing foot; the sole is steeper in kneeling [rad]
+MAX_STANCE_HEIGHT = 0.12  # of a standing foot's lowest point above a surface [m]
 # As fractions of the length of the robot's legs: the least distance of a swinging foot's sole to
 # the ground and to boxes, and the largest distance to a surface on which a standing foot is put.
-CLEAR = 0.05
-SNAP = 0.1
-ROUNDS = 2  # largest number of moves of a foot out of the boxes, which may stand side by side
+SWING_CLEARANCE = 0.05
+MAX_SNAP_DISTANCE = 0.1
+MAX_BOX_MOVES = 2  # moves of a foot out of the boxes, which may stand side by side
 
 
 def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask) -> Mask:
@@ -41,10 +41,12 @@ def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask
         before: Whether each foot stood in the frame before (2,).
     """
     speeds = 0.5 * fps * np.linalg.norm(feet[2:] - feet[:-2], axis=-1)
-    on = (speeds.max(axis=-1) < SLOW) & (heights < NEAR) & (tilts < FLAT)
+    on = speeds.max(axis=-1) < STANCE_START_SPEED
+    on &= (heights < MAX_STANCE_HEIGHT) & (tilts < MAX_SOLE_TILT)
     # The heel may rise while the toe, which is the last point, rests, until the foot is steep.
-    rises = (speeds.max(axis=-1) > FAST) & (tilts > FLAT)
-    off = (speeds[..., -1] > FAST) | rises | (heights > 1.5 * NEAR) | (tilts > 1.5 * FLAT)
+    rises = (speeds.max(axis=-1) > STANCE_END_SPEED) & (tilts > MAX_SOLE_TILT)
+    off = (speeds[..., -1] > STANCE_END_SPEED) | rises
+    off |= (heights > 1.5 * MAX_STANCE_HEIGHT) | (tilts > 1.5 * MAX_SOLE_TILT)
     said = np.where(on, 1, np.where(off, 0, -1))
     said = np.concatenate([before[None].astype(int), said])
     last = np.where(said >= 0, np.arange(len(said))[:, None], 0)
@@ -102,7 +104,7 @@ class Stance:
         points = np.concatenate([points.mean(axis=1, keepdims=True), points], axis=1)
         heights, normals = self.terrain.surfaces(points)
         # The highest surface near the sole, also if only a part of the foot is on it.
-        close = np.abs(heights - points[:, 0, 2, None]) < SNAP * self.length
+        close = np.abs(heights - points[:, 0, 2, None]) < MAX_SNAP_DISTANCE * self.length
         ranked = np.where(close, heights, -np.inf).swapaxes(0, 1)
         ranked = ranked.reshape(len(poses), len(heights) * points.shape[1])
         at = np.arange(len(poses))
@@ -132,8 +134,8 @@ class Stance:
         """
         made = poses.copy(order="K")
         rest = np.flatnonzero(free > 0)
-        for _ in range(ROUNDS):
-            distance = CLEAR * self.length * free[rest]
+        for _ in range(MAX_BOX_MOVES):
+            distance = SWING_CLEARANCE * self.length * free[rest]
             moved = made[rest]
             away = self.terrain.way_out(moved, self._points[foot], distance)
             moved[:, :3, 3] += away

@@ -12,19 +12,23 @@ from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array
 from supple.retargeting.mapping import Mapping
 
-POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all other errors [1/s]
-SMOOTH = 0.1  # weight of the change of the velocities
-HOLD = 2000.0  # factor of the weights of a foot that stands
-LANDING = 0.5  # exponent of this factor for a foot that is about to stand, or has just stood
-TOUCH = 5e-5  # error above which a foot is held where it lands, not at its target [m or rad]
-# Rows that keep pairs of shapes apart. NEAR, REACH: distance below which a pair has a row, if it is
-# at rest, and if it moves fast [m]. SPARE: distance kept beyond the clearance [m]. APPROACH: part
-# of the remaining distance that a pair may lose in 1/120 s. OUT: part of a missing distance that it
-# should gain in 1/120 s. APART: largest speed at which a row separates a pair [m/s]. CONTACT:
-# weight of a row [1/m].
-NEAR = 0.02
-REACH, SPARE, APPROACH, OUT, APART, CONTACT = 0.15, 5e-4, 0.15, 0.3, 1.0, 60.0
-SUDDEN = 0.005  # rows that the displacement of the last 1/120 s meets by more are left out [m]
+POSTURE_WEIGHT = 0.06  # of the neutral posture
+FOLLOWING_GAIN = 20.0  # of all other errors [1/s]
+VELOCITY_CHANGE_WEIGHT = 0.1
+STANDING_FOOT_FACTOR = 2000.0  # factor of the weights of a foot that stands
+LANDING_EXPONENT = 0.5  # of this factor, for a foot that is about to stand or has just stood
+TOUCHDOWN_ERROR = 5e-5  # above which a foot is held where it lands, not at its target [m or rad]
+# Rows that keep pairs of shapes apart: distances below which a pair has a row, at rest and in fast
+# motion [m]; the distance kept beyond the clearance [m]; the shares of the remaining distance that
+# a pair may lose, and of a missing distance that it should gain, in 1/120 s; the largest speed at
+# which a row separates a pair [m/s]; the weight of a row [1/m]; and the slack above which rows are
+# left out, after the displacement of the last 1/120 s [m].
+ROW_DISTANCE_AT_REST, ROW_DISTANCE_IN_MOTION = 0.02, 0.15
+EXTRA_CLEARANCE = 5e-4
+APPROACH_SHARE, SEPARATION_SHARE = 0.15, 0.3
+MAX_SEPARATION_SPEED = 1.0
+CONTACT_WEIGHT = 60.0
+MAX_ROW_SLACK = 0.005
 
 
 class Following:
@@ -54,8 +58,8 @@ class Following:
         humanoid = mapping.humanoid
         robot, length = humanoid.robot, sum(humanoid.length(humanoid.legs[0]))
         feet = [leg.end for leg in humanoid.legs]
-        share = min(1.0, GAIN * dt)
-        posture = np.full(robot.dof, POSTURE)
+        share = min(1.0, FOLLOWING_GAIN * dt)
+        posture = np.full(robot.dof, POSTURE_WEIGHT)
         for first in robot._balls:
             posture[first - 3 : first + 3] = 0.0
         frames = tuple(follow.frame for follow in mapping.follows)
@@ -78,19 +82,19 @@ class Following:
             posture=posture.tolist(),
             dt=dt,
             posture_gain=share,
-            smooth=SMOOTH,
-            hold=HOLD,
+            smooth=VELOCITY_CHANGE_WEIGHT,
+            hold=STANDING_FOOT_FACTOR,
             # A leg with fewer than six joints cannot reach every pose: its foot stands where it is.
-            touch=TOUCH if humanoid.turns_feet else 0.0,
+            touch=TOUCHDOWN_ERROR if humanoid.turns_feet else 0.0,
             contact=[
-                clearance + SPARE,
-                NEAR,
-                REACH,
-                1 - (1 - APPROACH) ** part,
-                1 - (1 - OUT) ** part,
-                APART * dt,
-                CONTACT,
-                SUDDEN * part,
+                clearance + EXTRA_CLEARANCE,
+                ROW_DISTANCE_AT_REST,
+                ROW_DISTANCE_IN_MOTION,
+                1 - (1 - APPROACH_SHARE) ** part,
+                1 - (1 - SEPARATION_SHARE) ** part,
+                MAX_SEPARATION_SPEED * dt,
+                CONTACT_WEIGHT,
+                MAX_ROW_SLACK * part,
             ],
         )
 
@@ -110,4 +114,5 @@ class Following:
 
 def _factors(firm: Array) -> Array:
     """Return the factors of the feet's weights."""
-    return np.where(firm >= 1, HOLD, HOLD ** (LANDING * firm))
+    landing = STANDING_FOOT_FACTOR ** (LANDING_EXPONENT * firm)
+    return np.where(firm >= 1, STANDING_FOOT_FACTOR, landing)

@@ -26,11 +26,11 @@ _MIDDLE = {
     "leg": re.compile(r"knee|shin|shank|calf|lower_?leg", re.IGNORECASE),
     "arm": re.compile(r"elbow|fore_?arm|lower_?arm", re.IGNORECASE),
 }
-SOLE = 0.01  # points this close to the lowest one belong to the sole [m]
+SOLE_THICKNESS = 0.01  # points this close to the lowest one belong to the sole [m]
 _ANGLES = np.arange(8) * np.pi / 4
 _OUTWARD = np.stack([np.cos(_ANGLES), np.sin(_ANGLES), 0 * _ANGLES], axis=-1)
-_AROUND = np.concatenate([np.eye(3), -np.eye(3)])
-_TILTS = (0.3, 0.6, 1.0)  # at which the lowest points of a foot are found [rad]
+_AXIS_DIRECTIONS = np.concatenate([np.eye(3), -np.eye(3)])
+_FOOT_TILTS = (0.3, 0.6, 1.0)  # at which the lowest points of a foot are found [rad]
 
 
 class Limb(NamedTuple):
@@ -224,8 +224,8 @@ def sole_of(robot: Robot, foot: str) -> Array:
     eight directions. A foot without shapes has one point, its origin.
     """
     T, balls = _balls_of(robot, foot)
-    world = np.concatenate([balls[:, :3] + balls[:, 3:] * way for way in _AROUND])
-    low = world[world[:, 2] <= world[:, 2].min() + SOLE]
+    world = np.concatenate([balls[:, :3] + balls[:, 3:] * way for way in _AXIS_DIRECTIONS])
+    low = world[world[:, 2] <= world[:, 2].min() + SOLE_THICKNESS]
     chosen = {int(low[:, 2].argmin()), *(low @ _OUTWARD.T).argmax(axis=0).tolist()}
     return np.asarray((low[sorted(chosen)] - T[:3, 3]) @ T[:3, :3])
 
@@ -237,7 +237,7 @@ def lowest_of(robot: Robot, foot: str) -> Array:
     """
     T, world = _balls_of(robot, foot)
     ways = [[0.0, 0.0, -1.0]]
-    ways += [way for tilt in _TILTS for way in np.sin(tilt) * _OUTWARD - [0, 0, np.cos(tilt)]]
+    ways += [way for tilt in _FOOT_TILTS for way in np.sin(tilt) * _OUTWARD - [0, 0, np.cos(tilt)]]
     far = world[:, :3] @ np.transpose(ways) + world[:, 3:]
     chosen = sorted(set(far.argmax(axis=0).tolist()))
     own = (world[chosen, :3] - T[:3, 3]) @ T[:3, :3]

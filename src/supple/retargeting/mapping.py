@@ -19,15 +19,16 @@ from supple.retargeting.points import SIDES, find_points
 from supple.retargeting.rotations import frames_of, smooth, times, unit
 
 # Weights of positions, relative to 1 for the pelvis and per length of a leg, and of rotations.
-FOOT, PELVIS, HAND, MIDDLE, TORSO, TURN = 2.0, 1.0, 0.3, 1.0, 0.3, 0.1
-_STILL = 0.15  # speed below which a foot counts as standing when heights are measured [m/s]
+FOOT_WEIGHT, PELVIS_WEIGHT, HAND_WEIGHT, KNEE_ELBOW_WEIGHT = 2.0, 1.0, 0.3, 1.0
+TORSO_ROTATION_WEIGHT, ROTATION_WEIGHT = 0.3, 0.1
+_STANDING_SPEED = 0.15  # below which a foot counts as standing when heights are measured [m/s]
 # Cosines of the slope of a foot: below the first, the foot has the heading of the hips; above the
 # second, it has its own heading.
-STEEP = (0.4, 0.85)
-_LEVEL, _UP = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+FOOT_SLOPE_COSINES = (0.4, 0.85)
+_HORIZONTAL, _UPWARD = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 # Height of the feet's lowest point up to which the ground is z = 0; ankles within half of this
 # height above the lowest ankle positions count as low [m].
-_REST = 0.1
+_MAX_GROUND_HEIGHT = 0.1
 
 
 @dataclass(frozen=True)
@@ -161,26 +162,28 @@ class PointMapping:
         humanoid = robot if isinstance(robot, Humanoid) else Humanoid.of(robot)
         at = find_points(motion.names)
         human = np.mean([_segments(motion.positions, at, side, _LEG) for side in SIDES], axis=0)
-        if not _LEGS[0] < human.sum() < _LEGS[1]:
+        least, most = _LEG_LENGTH_RANGE
+        if not least < human.sum() < most:
             raise InputError(
                 "the positions of a motion must be in meters, with legs of "
-                f"{_LEGS[0]:g} to {_LEGS[1]:g} m; given: {human.sum():.3g} m"
+                f"{least:g} to {most:g} m; given: {human.sum():.3g} m"
             )
         legs = np.mean([humanoid.length(leg) for leg in humanoid.legs], axis=0).sum() / human.sum()
         used = legs if scale is None else number(scale, "scale", above=0)
         low = float(np.percentile(_feet(motion.positions, at)[..., 2].min(axis=(1, 2)), 1))
-        floor = (0.0 if abs(low) < _REST else low) if ground is None else number(ground, "ground")
+        lowest = 0.0 if abs(low) < _MAX_GROUND_HEIGHT else low
+        floor = lowest if ground is None else number(ground, "ground")
         follows = [
-            Follow(humanoid.pelvis, "pelvis", PELVIS, TURN),
-            Follow(humanoid.torso, "torso", 0.0, TORSO),
+            Follow(humanoid.pelvis, "pelvis", PELVIS_WEIGHT, ROTATION_WEIGHT),
+            Follow(humanoid.torso, "torso", 0.0, TORSO_ROTATION_WEIGHT),
         ]
         for k, side in enumerate(SIDES):
             leg, arm = humanoid.legs[k], humanoid.arms[k]
             follows += [
-                Follow(leg.end, f"{side}_foot", FOOT, FOOT * TURN),
-                Follow(leg.middle, f"{side}_knee", MIDDLE),
-                Follow(arm.middle, f"{side}_elbow", MIDDLE),
-                Follow(arm.end, f"{side}_hand", HAND),
+                Follow(leg.end, f"{side}_foot", FOOT_WEIGHT, FOOT_WEIGHT * ROTATION_WEIGHT),
+                Follow(leg.middle, f"{side}_knee", KNEE_ELBOW_WEIGHT),
+                Follow(arm.middle, f"{side}_elbow", KNEE_ELBOW_WEIGHT),
+                Follow(arm.end, f"{side}_hand", HAND_WEIGHT),
             ]
         if humanoid.torso == humanoid.pelvis:
             del follows[1]
@@ -194,7 +197,7 @@ class PointMapping:
         """Return how much farther out each neutral foot of the robot is than the human's [m]."""
         own = {key: motion.positions[:, k] for key, k in self.points.items()}
         hips, ankles = (own[f"left_{key}"] - own[f"right_{key}"] for key in ("hip", "ankle"))
-        human = self.scale * np.median((unit(hips * _LEVEL) * ankles).sum(axis=1))
+        human = self.scale * np.median((unit(hips * _HORIZONTAL) * ankles).sum(axis=1))
         at = [self.humanoid.at[leg.end][:3, 3] for leg in self.humanoid.legs]
         return float(0.5 * ((at[0] - at[1]) @ self._neutral()["pelvis"][:, 1] - human))
 
@@ -260,17 +263,20 @@ class PointMapping:
     def _feet_targets(self, own: Table[str, Array], across: Array) -> Array:
         """Return the poses of both feet (T, 2, 4, 4): the scaled ankles, turned toward the toes."""
         neutral = self._neutral()["pelvis"]
-        outward = self.apart * unit(across * _LEVEL)
+        outward = self.apart * unit(across * _HORIZONTAL)
         made = np.moveaxis(np.zeros((2, 4, 4, len(across))), -1, 0)
         made[..., 3, 3] = 1.0
         for k, side in enumerate(SIDES):
             at = self.humanoid.at[self.humanoid.legs[k].end]
             ankle = own[f"{side}_ankle"]
-            way = unit(own[f"{side}_toe"] - ankle) if f"{side}_toe" in own else cross(across, _UP)
+            way = (
+                unit(own[f"{side}_toe"] - ankle) if f"{side}_toe" in own else cross(across, _UPWARD)
+            )
             # The heading of a steep foot is that of the hips.
             flat = np.sqrt(1 - np.minimum(way[:, 2:] ** 2, 1))
-            own_share = smooth((flat - STEEP[0]) / (STEEP[1] - STEEP[0]))
-            level = unit(cross(_UP, way)) * own_share + across * (1 - own_share)
+            none, whole = FOOT_SLOPE_COSINES
+            own_share = smooth((flat - none) / (whole - none))
+            level = unit(cross(_UPWARD, way)) * own_share + across * (1 - own_share)
             upright = frames_of(level, cross(way, level))  # its x axis along the foot
             c, s = np.cos(self.rest.slope), np.sin(self.rest.slope)
             level_of = np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
@@ -282,7 +288,7 @@ class PointMapping:
                 # The robot's foot turns about its front end where the human's turns about the toe.
                 ahead = (self.humanoid.soles[k] @ at[:3, :3].T @ neutral[:, 0]).max()
                 longer = ahead - self.scale * self.rest.reach
-                made[:, k, :3, 3] += longer * (cross(level, _UP) - turned[..., 0])
+                made[:, k, :3, 3] += longer * (cross(level, _UPWARD) - turned[..., 0])
             made[:, k, 2, 3] += standing.max() - self.scale * (self.rest.height + self.ground)
         return made
 
@@ -300,7 +306,7 @@ class PointMapping:
 
 
 _LEG = ("hip", "knee", "ankle")
-_LEGS = (0.1, 10.0)  # lengths of legs: outside, the unit is not the meter [m]
+_LEG_LENGTH_RANGE = (0.1, 10.0)  # lengths of legs: outside, the unit is not the meter [m]
 
 
 def _segments(positions: Array, at: Table[str, int], side: str, limb: tuple[str, ...]) -> Array:
@@ -327,8 +333,8 @@ def _rest(motion: HumanMotion, at: Table[str, int], ground: float) -> Rest:
     feet = _feet(motion.positions, at)
     speed = np.linalg.norm(np.gradient(feet, axis=0), axis=-1).max(axis=-1) if len(feet) > 1 else 0
     ankles = feet[..., 0, 2] - ground
-    low = ankles < np.percentile(ankles, 10) + 0.5 * _REST
-    still = (speed * motion.fps < _STILL) & low
+    low = ankles < np.percentile(ankles, 10) + 0.5 * _MAX_GROUND_HEIGHT
+    still = (speed * motion.fps < _STANDING_SPEED) & low
     if not still.any():
         still = low
     slope = reach = 0.0

@@ -20,7 +20,7 @@ from supple.motion.linearization import Array
 
 _GROUND = "ground"
 _ORIGIN = FixedFrame(WORLD, np.eye(4))
-_SAME = 1e-9  # slope, and height [m], below which a plane coincides with the ground
+_GROUND_TOLERANCE = 1e-9  # slope, and height [m], below which a plane coincides with the ground
 
 
 @lru_cache(maxsize=32)
@@ -126,4 +126,4 @@ def _is_ground(shape: Shape, at: FixedFrame | None = _ORIGIN) -> bool:
     if not isinstance(shape, HalfSpace) or at is None or at.joint != WORLD:
         return False
     T = at.placement @ shape.pose
-    return bool(np.abs(T[2] - [0, 0, 1, 0]).max() < _SAME)
+    return bool(np.abs(T[2] - [0, 0, 1, 0]).max() < _GROUND_TOLERANCE)

@@ -24,9 +24,9 @@ from supple.retargeting.humanoid import Humanoid
 from supple.retargeting.obstacles import Depths, depths_of
 from supple.retargeting.terrain import Terrain
 
-_TOLD = 1e-3  # slide or depth above which `reasons` mentions it [m]
-_NEARLY = 0.999  # share of a speed or an acceleration above which a joint is at its limit
-_EDGE = 1e-6  # distance from a position limit below which a joint is at it [rad or m]
+_MENTIONED_DISTANCE = 1e-3  # slide or depth above which `reasons` mentions it [m]
+_AT_LIMIT_SHARE = 0.999  # share of a speed or an acceleration above which a joint is at its limit
+_AT_LIMIT_DISTANCE = 1e-6  # distance from a position limit below which a joint is at it [rad or m]
 _ROOT = ("x", "y", "z", "qx", "qy", "qz", "qw")
 
 
@@ -146,23 +146,23 @@ class Retargeted(ReadOnlyArrays):
             (self._in_world, "is in", self.penetration),
             (self._in_links, "overlaps with", self.collision),
         ):
-            if depths.shapes and sizes.max() > _TOLD:
+            if depths.shapes and sizes.max() > _MENTIONED_DISTANCE:
                 pair = depths.deepest(self.q[np.argmax(sizes)])
                 links = tuple(name for name in pair if name in self.robot.description.links)
                 made += self._exceeded(f"{pair[0]} {what} {pair[1]}", sizes, links)
         return tuple(made)
 
     def _exceeded(self, what: str, sizes: Array, frames: tuple[str, ...]) -> list[str]:
-        """Return one sentence about the largest of sizes (T,) [m]; none if it is at most _TOLD."""
+        """Return one sentence about the largest of sizes (T,) [m], above _MENTIONED_DISTANCE."""
         k = int(np.argmax(sizes))
-        if not sizes[k] > _TOLD:
+        if not sizes[k] > _MENTIONED_DISTANCE:
             return []
-        small = np.flatnonzero(sizes[:k] <= _TOLD)
+        small = np.flatnonzero(sizes[:k] <= _MENTIONED_DISTANCE)
         begin = int(small[-1]) + 1 if len(small) else 0
-        count = int((sizes > _TOLD).sum())
+        count = int((sizes > _MENTIONED_DISTANCE).sum())
         said = (
             f"{what} by {1e3 * sizes[k]:.1f} mm at {self.t[k]:.2f} s, and by more than "
-            f"{1e3 * _TOLD:g} mm in {count} of {len(self)} frames"
+            f"{1e3 * _MENTIONED_DISTANCE:g} mm in {count} of {len(self)} frames"
         )
         names = self._at_limits(begin, frames)
         return [f"{said}; at limits when it began: {join_names(names)}" if names else said]
@@ -173,10 +173,10 @@ class Retargeted(ReadOnlyArrays):
             return []
         qd = self.qd[max(k - 2, 0) : k]
         speed, change = np.abs(qd[-1]), np.abs(np.diff(qd, axis=0)) * self.fps
-        at = speed > _NEARLY * self.limits.max_speed
-        at |= (change > _NEARLY * self.limits.max_acceleration).any(axis=0)
+        at = speed > _AT_LIMIT_SHARE * self.limits.max_speed
+        at |= (change > _AT_LIMIT_SHARE * self.limits.max_acceleration).any(axis=0)
         x = to_kernel(self.robot, self.q[k])  # without quaternions
-        at |= np.minimum(x - self.limits.lower, self.limits.upper - x) < _EDGE
+        at |= np.minimum(x - self.limits.lower, self.limits.upper - x) < _AT_LIMIT_DISTANCE
         moving = [(self.robot.jacobian(self.q[k], frame) != 0).any(axis=0) for frame in frames]
         at &= np.any(moving, axis=0)
         return [self.robot.joint_names[j] for j in np.flatnonzero(at).tolist()]

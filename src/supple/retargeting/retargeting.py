@@ -26,12 +26,12 @@ from supple.retargeting.terrain import Terrain
 
 LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
 # Times: of the blend into and out of a stance, of the shortest stance and the shortest swing [s].
-BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
+BLEND_TIME, MIN_STANCE_TIME, MIN_SWING_TIME = 0.12, 0.05, 0.08
 # Steps from the neutral configuration to the first frame: their largest number, the number between
 # checks, their length [s], and the change in one step below which they end [m or rad].
-_SETTLING, _SOME, _SETTLING_STEP, _SETTLED = 400, 5, 0.05, 1e-6
-SLOWEST = 1.0  # fewest frames per second: a smaller number is probably the time between frames
-_BLOCK = 4096  # number of steps whose targets are computed at once
+_MAX_SETTLING_STEPS, _STEPS_PER_CHECK, _SETTLING_DT, _SETTLED_CHANGE = 400, 5, 0.05, 1e-6
+MIN_FPS = 1.0  # fewest frames per second: a smaller number is probably the time between frames
+_BLOCK_STEPS = 4096  # number of steps whose targets are computed at once
 JUST_BELOW = 1 - 1e-9  # largest firmness of a foot before the first frame of its stance
 
 
@@ -148,15 +148,15 @@ class Retargeter:
         self.mapping = mapping
         self.humanoid = mapping.humanoid
         self.robot = self.humanoid.robot
-        self.fps = number(fps, "fps", least=SLOWEST)
+        self.fps = number(fps, "fps", least=MIN_FPS)
         self.limits = default_limits(self.robot) if limits is None else limits
         _check_limits(self.limits, self.robot)
         self.terrain = Terrain.of(world)
         self._parts = max(1, math.ceil(1 / (LONGEST_STEP * self.fps)))
         self.dt = 1 / (self.fps * self._parts)
-        self._shortest = max(2, round(SHORTEST * self.fps))
-        self._blend = max(2, round(BLEND * self.fps))
-        self._gap = max(2, round(GAP * self.fps))
+        self._shortest = max(2, round(MIN_STANCE_TIME * self.fps))
+        self._blend = max(2, round(BLEND_TIME * self.fps))
+        self._gap = max(2, round(MIN_SWING_TIME * self.fps))
         self.latency = self._blend + 2 * self._shortest + self._gap - 1
         feet = [leg.end for leg in self.humanoid.legs]
         frames = [follow.frame for follow in mapping.follows]
@@ -305,7 +305,7 @@ class Retargeter:
             made[0] = self._settle(self._plan[0], self._stands[0])
             self._loop.start(made[0])
             begin, k0 = 1, 1
-        block = max(1, _BLOCK // self._parts)
+        block = max(1, _BLOCK_STEPS // self._parts)
         for first in range(begin, end, block):
             targets, firm = self._references(first - 1, min(first + block, end) - 1)
             own = self._loop.run(targets, firm)[self._parts - 1 :: self._parts]
@@ -336,15 +336,15 @@ class Retargeter:
         pelvis = [follow.frame for follow in self.mapping.follows].index(self.humanoid.pelvis)
         q = base_to(robot, q, self.humanoid.pelvis, poses[pelvis])
         loop = Following(
-            self.mapping, Limits.for_robot(robot), self._model, self._least, _SETTLING_STEP
+            self.mapping, Limits.for_robot(robot), self._model, self._least, _SETTLING_DT
         )
         loop.start(q)
-        targets = np.broadcast_to(poses, (_SOME + 1, *poses.shape))
+        targets = np.broadcast_to(poses, (_STEPS_PER_CHECK + 1, *poses.shape))
         # Below 1, so that a foot that is not yet in its place is not held where it is.
-        firm = np.broadcast_to(0.9 * stands, (_SOME, 2))
-        for _ in range(_SETTLING // _SOME):
+        firm = np.broadcast_to(0.9 * stands, (_STEPS_PER_CHECK, 2))
+        for _ in range(_MAX_SETTLING_STEPS // _STEPS_PER_CHECK):
             before, q = loop.run(targets, firm)[-2:]
-            if np.abs(robot.difference(before, q)).max() < _SETTLED:
+            if np.abs(robot.difference(before, q)).max() < _SETTLED_CHANGE:
                 break
         return q
 

@@ -15,7 +15,7 @@ from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.poses import pose
 from supple.retargeting.humanoid import Humanoid
-from supple.retargeting.mapping import FOOT, TURN, Follow
+from supple.retargeting.mapping import FOOT_WEIGHT, ROTATION_WEIGHT, Follow
 from supple.retargeting.motion import HumanMotion
 
 
@@ -144,6 +144,6 @@ def _in_meters(humanoid: Humanoid, follows: list[Follow]) -> list[Follow]:
     for each in follows:
         position, rotation = (each.position * length / most, each.rotation / most)
         if each.frame in feet:
-            position, rotation = FOOT, FOOT * TURN
+            position, rotation = FOOT_WEIGHT, FOOT_WEIGHT * ROTATION_WEIGHT
         made.append(replace(each, position=position, rotation=rotation))
     return made

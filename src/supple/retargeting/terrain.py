@@ -15,9 +15,10 @@ from supple.collision import Box, HalfSpace
 from supple.collision.world import World
 from supple.motion.linearization import Array
 
-INSIDE = 0.05  # a point deeper than this below a surface counts as not on it [m]
-LONGER = 3.0  # only ways out of a box up to this factor longer than the shortest one count
-_DOWN = -0.5  # nothing leaves a box through faces whose normals have a smaller vertical part
+MAX_SURFACE_DEPTH = 0.05  # a point deeper than this below a surface counts as not on it [m]
+MAX_EXIT_RATIO = 3.0  # only ways out of a box up to this factor longer than the shortest one count
+# Nothing leaves a box through faces whose normals have a smaller vertical part.
+_MIN_EXIT_NORMAL_Z = -0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ class Terrain:
         A surface up to 5 cm above the point counts as well. If all surfaces are higher than that,
         the result is the height of the lowest one.
         """
-        found = _core.height_below(self._flat, self._boxes, _in_space(at), INSIDE)
+        found = _core.height_below(self._flat, self._boxes, _in_space(at), MAX_SURFACE_DEPTH)
         return np.asarray(found.reshape(at.shape[:-1]))
 
     def rise(self, poses: Array, points: Array, clear: Array) -> Array:
@@ -89,7 +90,12 @@ class Terrain:
         if not self.boxes:
             return np.zeros((len(poses), 3))
         made = _core.way_out(
-            self._boxes, np.ascontiguousarray(poses), points, margin, LONGER, _DOWN
+            self._boxes,
+            np.ascontiguousarray(poses),
+            points,
+            margin,
+            MAX_EXIT_RATIO,
+            _MIN_EXIT_NORMAL_Z,
         )
         return np.asarray(made)
 

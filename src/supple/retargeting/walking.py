@@ -12,7 +12,7 @@ from supple.retargeting.rotations import smooth, unit
 
 _ANKLE, _TOE = 0.08, (0.14, -0.05)  # height of an ankle, and its way to the toe [m]
 _THIGH, _SHIN, _UPPER, _FORE = 0.43, 0.42, 0.29, 0.26  # lengths of the limbs [m]
-_STANCE = 0.62  # fraction of a cycle in which a foot stands
+_STANCE_FRACTION = 0.62  # fraction of a cycle in which a foot stands
 
 
 def walking(
@@ -43,8 +43,8 @@ def walking(
     phase = t / period
     for k, side in enumerate(SIDES):
         cycle, part = np.divmod(phase + 0.5 * k, 1.0)
-        stands[:, k] = part < _STANCE
-        away = smooth((part - _STANCE) / (1 - _STANCE))
+        stands[:, k] = part < _STANCE_FRACTION
+        away = smooth((part - _STANCE_FRACTION) / (1 - _STANCE_FRACTION))
         x = stride * (cycle - 0.5 * k + away)
         z = _ANKLE + lift * 64 * (away * (1 - away)) ** 3
         points[f"{side}_ankle"] = np.stack([x, np.full_like(x, (1 - 2 * k) * width), z], axis=-1)
@@ -53,7 +53,7 @@ def walking(
         toe = np.stack([_TOE[0] * cos + _TOE[1] * sin, 0 * x, _TOE[1] * cos - _TOE[0] * sin], -1)
         points[f"{side}_toe"] = points[f"{side}_ankle"] + toe
     pelvis = np.zeros((len(t), 3))
-    pelvis[:, 0] = stride * (phase - 0.5 * _STANCE + 0.06)
+    pelvis[:, 0] = stride * (phase - 0.5 * _STANCE_FRACTION + 0.06)
     pelvis[:, 1] = 0.25 * width * np.sin(2 * np.pi * (phase - 0.06))
     pelvis[:, 2] = _ANKLE + _THIGH + _SHIN - crouch - 0.5 * crouch * np.cos(4 * np.pi * phase)
     turn = 0.1 * np.sin(2 * np.pi * phase)
