@@ -18,8 +18,8 @@ from supple.kinematics import Robot
 from supple.kinematics.configuration import difference, in_balls, to_kernel
 
 # The lower bound is below the smallest distance on the curve by at most the larger of these.
-_ABSOLUTE = 1e-4  # [m]
-_RELATIVE = 0.01
+_ABSOLUTE_TOLERANCE = 1e-4  # [m]
+_RELATIVE_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def curve_certificate(
             np.ascontiguousarray(coefficients, dtype=np.float64),
             np.ascontiguousarray(zero if anchors is None else anchors, dtype=np.float64),
             clearance=clearance,
-            absolute=_ABSOLUTE,
-            relative=_RELATIVE,
+            absolute=_ABSOLUTE_TOLERANCE,
+            relative=_RELATIVE_TOLERANCE,
             first=first,
         )
         one = replace(made, min_clearance=bound, interval=None, pair=None)

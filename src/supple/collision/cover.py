@@ -27,13 +27,13 @@ from supple.errors import DescriptionError
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
 
-COUNT = 64  # default number of spheres
-_PARTS = 40_000  # number of parts of triangles above which none is divided
+DEFAULT_SPHERE_COUNT = 64
+_MAX_PARTS = 40_000  # number of parts of triangles above which none is divided
 _PER_SPHERE = 300  # number of parts for each sphere
-_CENTERS = 600  # number of points of the surface at which balls inside are computed
-_POINTS = 3000  # number of points of the surface that choose among these balls
-_TESTED = 9  # number of balls that decide whether triangles face outward
-_SHRINKS = 12  # maximum number of iterations for a ball inside
+_BALL_SAMPLES = 600  # number of points of the surface at which balls inside are computed
+_SURFACE_SAMPLES = 3000  # number of points of the surface that choose among these balls
+_ORIENTATION_BALLS = 9  # number of balls that decide whether triangles face outward
+_MAX_SHRINKS = 12  # iterations for a ball inside
 _BISECTIONS = 9
 _ROUNDING = 1e-12  # margin for rounding errors, relative to the size of the mesh
 
@@ -51,7 +51,7 @@ class SphereCover(NamedTuple):
     padding: float
 
 
-def spheres_of(mesh: Mesh, *, count: int = COUNT) -> SphereCover:
+def spheres_of(mesh: Mesh, *, count: int = DEFAULT_SPHERE_COUNT) -> SphereCover:
     """Return spheres that are proven to contain all triangles of a mesh.
 
     Unlike a convex hull, they follow concave parts of the mesh, and the kernel compares several of
@@ -78,7 +78,9 @@ def spheres_of(mesh: Mesh, *, count: int = COUNT) -> SphereCover:
     return SphereCover(spheres, padding)
 
 
-def sphere_links(robot: Robot, *, count: int = COUNT) -> dict[str, tuple[Shape, ...]]:
+def sphere_links(
+    robot: Robot, *, count: int = DEFAULT_SPHERE_COUNT
+) -> dict[str, tuple[Shape, ...]]:
     """Return the shapes of a robot's links, with spheres instead of meshes.
 
         World(obstacles, links=sphere_links(robot))
@@ -114,12 +116,13 @@ def _cover(data: bytes, most: int) -> tuple[Array, Array, float]:
     outward = normal[there] / np.maximum(area[there, None], 1e-300)
     weights = area[there] / area[there].sum()
     middle = parts.mean(axis=1)
-    some = rng.choice(there, min(_POINTS, 4 * len(there)), p=weights)
+    some = rng.choice(there, min(_SURFACE_SAMPLES, 4 * len(there)), p=weights)
     share = rng.dirichlet((1, 1, 1), len(some))
-    surface = np.concatenate([np.einsum("kc,kcx->kx", share, parts[some]), middle[there][:_POINTS]])
-    at = rng.choice(len(there), min(_CENTERS, len(there)), replace=False, p=_spread(weights))
+    inner = np.einsum("kc,kcx->kx", share, parts[some])
+    surface = np.concatenate([inner, middle[there][:_SURFACE_SAMPLES]])
+    at = rng.choice(len(there), min(_BALL_SAMPLES, len(there)), replace=False, p=_spread(weights))
     centers, inside = _balls_inside(middle[there][at], outward[at], surface, size)
-    if not _is_inside(centers[:_TESTED], parts).mean() > 0.5:  # triangles face inward
+    if not _is_inside(centers[:_ORIENTATION_BALLS], parts).mean() > 0.5:  # triangles face inward
         centers, inside = _balls_inside(middle[there][at], -outward[at], surface, size)
     chosen = _chosen(centers, inside, surface, most)
     centers, inside = centers[chosen], inside[chosen]
@@ -146,7 +149,7 @@ def _divided(triangles: Array, most: int) -> Array:
     while len(left):
         edges = np.linalg.norm(left - np.roll(left, 1, axis=1), axis=2).max(axis=1)
         small = edges <= longest
-        if count + 4 * len(left) > _PARTS:
+        if count + 4 * len(left) > _MAX_PARTS:
             small[:] = True
         done.append(left[small])
         count += len(done[-1])
@@ -163,7 +166,7 @@ def _balls_inside(at: Array, outward: Array, surface: Array, size: float) -> tup
     A ball shrinks until no point of the surface is inside it (Ma, Bae & Choi 2012).
     """
     radius, left = np.full(len(at), size), np.arange(len(at))
-    for _ in range(_SHRINKS):
+    for _ in range(_MAX_SHRINKS):
         own, out = at[left], outward[left]
         away = own - surface[_nearest(own - radius[left, None] * out, surface)]
         across = 2 * (away * out).sum(axis=1)

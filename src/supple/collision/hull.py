@@ -20,7 +20,7 @@ from supple.describe._pose import Array
 from supple.describe.shapes import ConvexHull, Mesh
 from supple.errors import DescriptionError
 
-_CLOSE = 1e-3  # padding at which no more points are added, relative to the size of the mesh
+_SUFFICIENT_PADDING = 1e-3  # at which no more points are added, relative to the size of the mesh
 _ROUNDING = 1e-12  # margin for rounding errors, relative to the size of the mesh
 MAX_POINTS = 64
 # The first corners are the farthest ones along axes and diagonals.
@@ -69,7 +69,7 @@ def rounded_hull(points: Array, most: int) -> tuple[Array, float]:
     kept = list(dict.fromkeys(np.argmax(points @ _DIRECTIONS.T, axis=0).tolist()))[:most]
     # Relative to the middle of the points, rounding errors are relative to the size of the mesh.
     middle = points.mean(axis=0)
-    chosen, padding = _core.rounded_hull(points - middle, kept, most, _CLOSE * size)
+    chosen, padding = _core.rounded_hull(points - middle, kept, most, _SUFFICIENT_PADDING * size)
     if padding > 0:
         padding += _ROUNDING * (size + float(np.abs(middle).max()))
     return points[chosen], padding

@@ -28,12 +28,12 @@ from supple.kinematics.robot import check_robot
 Reason = Literal["adjacent", "always", "never", "excluded"]
 
 SAMPLES = 1000  # default number of configurations
-_FIRST = 32  # number of configurations that suffice to exclude most pairs as far apart
+_SCREENING_SAMPLES = 32  # suffice to exclude most pairs as far apart
 _SEED = 0
-_MOST = 0.95  # share of the configurations that counts as all of them
-_TOUCH = 1e-3  # links that are always closer than this count as overlapping [m]
-_CLOSE = 0.01  # links that are always closer than this count as close by construction [m]
-_SLACK = 1e-3  # distance by which links may come closer than they are by construction [m]
+_ALWAYS_SHARE = 0.95  # share of the configurations that counts as all of them
+_OVERLAP_DISTANCE = 1e-3  # links that are always closer than this count as overlapping [m]
+_CLOSE_DISTANCE = 0.01  # links that are always closer than this count as close by construction [m]
+_CLOSE_PAIR_SLACK = 1e-3  # by which links may come closer than they are by construction [m]
 _SCENE = "world"  # the body of an MJCF file whose geoms are obstacles: a floor, a table
 
 
@@ -101,7 +101,7 @@ def close_pairs(
     robot: Robot,
     links: Mapping[str, Shape | Sequence[Shape]] | None = None,
     *,
-    clearance: float = _CLOSE,
+    clearance: float = _CLOSE_DISTANCE,
     samples: int = SAMPLES,
 ) -> tuple[ClosePair, ...]:
     """Return the pairs of links of a robot that keep less than the clearance in a `World`.
@@ -201,12 +201,13 @@ def _sampled(
     q[0] = robot.neutral()
     survey = _Survey(parts, chain, pairs, group, len(keys))
     everywhere = np.ones(len(keys), dtype=np.bool_)
-    near = survey.share(q[:_FIRST], _CLOSE, everywhere) > _MOST - 0.15  # excludes most pairs
-    near &= survey.share(q, _CLOSE, near) >= _MOST
-    touching = near & (survey.share(q, _TOUCH, near) >= _MOST)
+    few = survey.share(q[:_SCREENING_SAMPLES], _CLOSE_DISTANCE, everywhere)
+    near = few > _ALWAYS_SHARE - 0.15  # excludes most pairs
+    near &= survey.share(q, _CLOSE_DISTANCE, near) >= _ALWAYS_SHARE
+    touching = near & (survey.share(q, _OVERLAP_DISTANCE, near) >= _ALWAYS_SHARE)
     least = survey.least(q[:1], everywhere)
     reduced = survey.least(q, near & ~touching)
-    reduced[reduced < -_CLOSE] = np.inf  # one link may fold onto the other
+    reduced[reduced < -_CLOSE_DISTANCE] = np.inf  # one link may fold onto the other
     apart = np.zeros(len(keys), dtype=np.bool_)
     if never:
         apart = ~touching & (survey.share(q, 0.0, ~touching) == 0)
@@ -219,7 +220,8 @@ def _sampled(
             unchecked.append(UncheckedPair(*pair, "never"))
         if not touching[k] and _SCENE not in pair:
             why: Literal["neutral", "always"] = "always" if reduced[k] < least[k] else "neutral"
-            close.append(ClosePair(*pair, float(min(least[k], reduced[k])) - _SLACK, why))
+            distance = float(min(least[k], reduced[k])) - _CLOSE_PAIR_SLACK
+            close.append(ClosePair(*pair, distance, why))
     return unchecked, close
 
 
