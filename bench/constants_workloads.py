@@ -4,10 +4,10 @@
 
 runs groups of these workloads with the installed supple ("solve", "control", "paths" or "gpu"; by
 default the first three), and prints {workload: {measure: value}} as JSON. NAME=VALUE first sets a
-Python constant in its module, as in "supple.ik.problem._TABLE=4096". FILE stores the targets, and
-is created if it is missing. Measures are counts, which are deterministic, and "µs", the processor
-time of one target, step or path (on a GPU, the time of the whole call). The measures of the three
-arms are averaged. tests/support must be on PYTHONPATH.
+Python constant in its module, as in "supple.ik.problem._SEED_TABLE_SIZE=4096". FILE stores the
+targets, and is created if it is missing. Measures are counts, which are deterministic, and "µs",
+the processor time of one target, step or path (on a GPU, the time of the whole call). The measures
+of the three arms are averaged. tests/support must be on PYTHONPATH.
 """
 
 from __future__ import annotations

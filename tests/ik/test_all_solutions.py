@@ -16,7 +16,7 @@ from cases import each
 from sizes import nightly
 from solving import solve
 from supple.describe.joint import Joint
-from supple.ik.branches.arms import GRID
+from supple.ik.branches.arms import GRID_VALUES
 from supple.ik.solutions import Solutions
 
 Array = NDArray[np.float64]
@@ -380,7 +380,7 @@ def test_all_solutions_of_misaligned_redundant_arms_reach_the_target(name: str, 
     found = solve(robot, T, solutions="all")
     assert len(found.q) > 8 * len(T)
     grids = [len(np.unique(joint.round(9))) for joint in found.q.T]
-    assert min(grids) <= GRID
+    assert min(grids) <= GRID_VALUES
     check_solutions(robot, T, found, 1e-6)
 
 

@@ -251,7 +251,7 @@ def test_targets_solved_before_the_timeout_stay_solved(monkeypatch: pytest.Monke
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     same = solve(robot, T)
-    monkeypatch.setattr(driver, "_MERGED", (8, 8))
+    monkeypatch.setattr(driver, "_MERGED_AT_ONCE", (8, 8))
 
     def until_time_is_up(done: int, total: int) -> None:
         if done >= 16:
@@ -282,7 +282,7 @@ def test_progress_counts_targets_of_all_subproblems_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = arms("ur5e", "panda")
-    monkeypatch.setattr(driver, "_MERGED", (1000, 1000))
+    monkeypatch.setattr(driver, "_MERGED_AT_ONCE", (1000, 1000))
     told: list[tuple[int, int]] = []
     solve(robot, somewhere(robot, 3000), progress=lambda *now: told.append(now))
     done = [now for now, _ in told]

@@ -28,7 +28,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 _MAX_SEEDS = 2**31 - 1  # largest int of the kernel
 _MAX_SOLUTIONS = 100_000  # bounded, because memory for all of them is allocated in advance
-_INFINITE = 1e9  # [s]: longer timeouts are treated as infinite
+_INFINITE_TIMEOUT = 1e9  # [s]: longer timeouts are treated as infinite
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def raise_nonfinite(target: Array, seed: Array | None) -> NoReturn:
 def _seconds(timeout: object) -> float:
     """Return a time limit [s]; limits of 1e9 s and more become infinite."""
     if isinstance(timeout, float | np.floating) or type(timeout) is int:
-        if timeout >= _INFINITE:
+        if timeout >= _INFINITE_TIMEOUT:
             return math.inf
         if timeout >= 0:  # checked first, because control loops call this often
             return float(timeout)

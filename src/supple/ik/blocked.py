@@ -17,7 +17,7 @@ from supple.ik.world_check import WorldCheck
 from supple.motion.linearization import Array
 
 _CHUNK = 4096  # number of blocked targets whose solutions are computed at a time
-_SIX = 6  # number of joints of arms all of whose solutions are computed
+_COMPLETE_ARM_DOF = 6  # number of joints of arms all of whose solutions are computed
 
 
 def settled(
@@ -58,7 +58,7 @@ def settled(
         )
     distances = [check.distance(q) for q in every.q]
     # Joints that do not move the frame may still move colliding parts away from each other.
-    complete = bool(every.complete) and problem.layout.robot.dof == _SIX
+    complete = bool(every.complete) and problem.layout.robot.dof == _COMPLETE_ARM_DOF
     proven = check.with_branches(every.q, complete)
     best = every[int(np.argmax(distances))]
     return replace(

@@ -22,7 +22,7 @@ from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import TaskTargets, solution_errors
 from supple.kinematics import Robot
-from supple.kinematics.loops import CLOSED, closed_near, coupling_rows, moved_within
+from supple.kinematics.loops import CLOSED_ERROR, closed_near, coupling_rows, moved_within
 from supple.motion.linearization import Array
 from supple.motion.status_array import StatusArray
 from supple.tasks import Task
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from supple.ik.solver import Solver
 
 # Tuned constants are explained in docs/constants.md.
-_TARGET = 1e-13  # error at which Newton's method ends [m, rad]
+_NEWTON_TOLERANCE = 1e-13  # error at which Newton's method ends [m, rad]
 # Largest tolerance of the search [m, rad]: with a larger one, a nearly singular solution of the
 # tree may be far from every closed solution.
-_TOLERANCE = 1e-8
+_MAX_SEARCH_TOLERANCE = 1e-8
 _MAX_SEEDS = 4096  # default number of seeds: loops leave few of them near a solution
 _PATIENCE = 12  # iterations within which the error must be halved, for robots with couplings
-_STARTS = 64  # number of random starts of Newton's method, for robots with couplings
+_NEWTON_STARTS = 64  # number of random starts of Newton's method, for robots with couplings
 
 
 class ClosedSearch:
@@ -65,7 +65,7 @@ class ClosedSearch:
         each = {name: value for name, value in given.items() if name not in ("frame", "tasks")}
         self._tolerances = given["position_tolerance"], given["rotation_tolerance"]
         for name in ("position_tolerance", "rotation_tolerance"):
-            each[name] = min(each[name], _TOLERANCE)
+            each[name] = min(each[name], _MAX_SEARCH_TOLERANCE)
         each["max_seeds"] = each["max_seeds"] or _MAX_SEEDS
         self.inner = kind(self.tree, (*tasks, *more), **each)
 
@@ -176,8 +176,8 @@ class ClosedSearch:
         if not self.robot.couplings:
             return self._newton(q, numbers, patience=1)[0]
         best, size = self._newton(q, numbers, patience=_PATIENCE)
-        for seed in range(_STARTS):
-            left = np.flatnonzero(size > CLOSED)
+        for seed in range(_NEWTON_STARTS):
+            left = np.flatnonzero(size > CLOSED_ERROR)
             if not len(left):
                 break
             start = self.robot.random(len(left), seed=seed)
@@ -206,7 +206,7 @@ class ClosedSearch:
             better = size < 0.5 * least[left]
             best[left[better]], least[left[better]] = at[left[better]], size[better]
             waited[left] = np.where(better, 0, waited[left] + 1)
-            going = (waited[left] < patience) & (size > _TARGET)
+            going = (waited[left] < patience) & (size > _NEWTON_TOLERANCE)
             left, J, e = left[going], J[going], e[going]
             if len(left):
                 at[left] = moved_within(self.tree, at[left], J, e)

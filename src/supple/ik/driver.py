@@ -37,17 +37,17 @@ from supple.tasks import Task
 if TYPE_CHECKING:
     from supple.ik.gpu.calls import Record
 
-_COMPARED = 8  # number of solutions of a target among which a preference chooses
-# Number of solutions of a target that are checked for collisions: _CHECKED times the number of
-# wanted solutions, but at most _MOST_CHECKED or, if more are wanted, the number of wanted ones.
-_CHECKED, _MOST_CHECKED = 8, 1024
+_COMPARED_SOLUTIONS = 8  # number of solutions of a target among which a preference chooses
+# Number of solutions of a target that are checked for collisions: _CHECKED_PER_SOLUTION times the
+# number of wanted solutions, but at most _MAX_CHECKED or, if more are wanted, that number.
+_CHECKED_PER_SOLUTION, _MAX_CHECKED = 8, 1024
 # Number of colliding solutions after which a search ends: for arms all of whose solutions are then
 # computed, and for other robots.
-_REJECTED_KNOWN = 32
-_REJECTED = 256
+_MAX_REJECTED_KNOWN = 32
+_MAX_REJECTED = 256
 _CHUNK = 4096  # number of targets whose solutions are compared at a time
 # Number of targets whose subproblems are solved and merged at a time, without and with a timeout.
-_MERGED = (65_536, 1024)
+_MERGED_AT_ONCE = (65_536, 1024)
 
 # For up to s solutions of each of B targets: q (B, s, n) in the kernel's coordinates, status
 # (B, s), errors (B, s, 2), and numbers of iterations and seeds (B, s, 2); then the number of
@@ -193,7 +193,7 @@ class Driver:
         """Number of solutions of a target among which the preference chooses."""
         wanted, prefer = self.options.solutions or 1, self.options.prefer
         alone = wanted == 1 and prefer in FIRST_FOUND
-        return wanted if alone or prefer == "fast" else max(wanted, _COMPARED)
+        return wanted if alone or prefer == "fast" else max(wanted, _COMPARED_SOLUTIONS)
 
     @property
     def _sorts_on_gpu(self) -> bool:
@@ -283,7 +283,7 @@ class Driver:
         """
         check = self.options.check
         assert check is not None
-        most = min(_CHECKED * max_solutions, max(_MOST_CHECKED, max_solutions))
+        most = min(_CHECKED_PER_SOLUTION * max_solutions, max(_MAX_CHECKED, max_solutions))
         unchecked = replace(self, options=replace(self.options, check=None))
         *found, count, failed = unchecked._run(targets, seeds, max_solutions=most, single=True)
         there = np.arange(most) < count[:, None]
@@ -373,7 +373,7 @@ class Driver:
 
         prefer = self.options.prefer
         nearest = prefer == "nearest" and max_solutions == 1
-        check = gpu_check(self.options.check, self.gpu_solver().device, _REJECTED)
+        check = gpu_check(self.options.check, self.gpu_solver().device, _MAX_REJECTED)
         order = None if callable(prefer) or not self._sorts_on_gpu else prefer
         order = order if max_solutions > 1 else None
         kept = self.options.solutions or 1
@@ -407,7 +407,7 @@ def search_spec(options: SolveOptions, timeout: float, known: bool) -> _core.Sea
         max_move=options.max_move or 0.0,
         explain=options.explain,
         threads=options.threads,
-        merged_at_once=_MERGED[math.isfinite(timeout)],
+        merged_at_once=_MERGED_AT_ONCE[math.isfinite(timeout)],
         clearance=0.0 if options.check is None else options.check.clearance,
-        max_rejected=_REJECTED_KNOWN if known else _REJECTED,
+        max_rejected=_MAX_REJECTED_KNOWN if known else _MAX_REJECTED,
     )

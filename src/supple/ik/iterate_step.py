@@ -52,10 +52,10 @@ MAX_SEEDS = 8  # default number of seeds
 _MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad or m]
 _DAMPING = 0.005  # default damping λ² = _DAMPING ‖J‖ ‖e‖ for open tasks
 _SAMPLES = 16  # number of configurations from which the median norm of J is estimated
-_PATIENCE = 100  # number of iterations within which the error must decrease by _PROGRESS
-_PROGRESS = 0.01  # smallest relative decrease of the error that counts as progress
+_PATIENCE = 100  # number of iterations within which the error must decrease by _MIN_PROGRESS
+_MIN_PROGRESS = 0.01  # smallest relative decrease of the error that counts as progress
 _MIN_DISPLACEMENT = 1e-14  # joint displacement per iteration below which a search stops [rad or m]
-_HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # rules that use the previous step
+_RULES_WITH_HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # use the previous step
 
 
 def needs_iteration(robot: Robot, tasks: Sequence[Task], step: object) -> bool:
@@ -205,7 +205,7 @@ class StepSearch:
             better = met | (size < cost[rows])
             best[rows[better]], cost[rows[better]] = at[better], size[better]
             status[rows[met]], solved[running[met]] = SolveStatus.CONVERGED, True
-            gained = size < (1 - _PROGRESS) * least[running]
+            gained = size < (1 - _MIN_PROGRESS) * least[running]
             least[running[gained]], since[running[gained]] = size[gained], k
             going = ~met & (k - since[running] < _PATIENCE)
             late = time.perf_counter() > self.options.deadline
@@ -325,4 +325,4 @@ def _kernel_form(step: Any, layout: CompiledTasks) -> StepSpec | None:
     if spec is None or hasattr(step, "start"):
         PythonStep(step, layout)  # raises an error if the step is invalid
         return None
-    return None if spec.damping.rule in _HISTORY else spec
+    return None if spec.damping.rule in _RULES_WITH_HISTORY else spec

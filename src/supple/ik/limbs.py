@@ -20,10 +20,11 @@ from supple.motion.linearization import Array
 from supple.tasks import Task
 from supple.tasks.rows import TaskRows
 
-_LONG = 10.0  # range above which a prismatic joint belongs to a base, relative to the robot's size
-_MOST = 6  # largest number of coordinates of a base
+# Range above which a prismatic joint belongs to a base, relative to the robot's size.
+_LONG_SLIDE_RANGE = 10.0
+_MAX_BASE_DOF = 6
 _SAMPLES = 8  # number of configurations at which J shows how a base moves
-_STILL = 1e-9  # relative size of an entry of J that is zero
+_ZERO_ENTRY_RATIO = 1e-9  # relative size of an entry of J that is zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +97,9 @@ def _base_of(robot: Robot) -> tuple[dict[int, None], int]:
     for j, joint in enumerate(joints):
         onward.setdefault(joint.parent, []).append(j)
     base, at = dict[int, None](), WORLD
-    while len(base) < _MOST and len(onward.get(at, ())) == 1:
+    while len(base) < _MAX_BASE_DOF and len(onward.get(at, ())) == 1:
         joint, c = joints[onward[at][0]], joints[onward[at][0]].coordinate
-        least = _LONG * robot_size(robot) if joint.prismatic else 2 * np.pi
+        least = _LONG_SLIDE_RANGE * robot_size(robot) if joint.prismatic else 2 * np.pi
         if c in base or joint.scale != 1 or not (joint.is_part_of_ball or ranges[c] >= least):
             break
         base[c], at = None, onward[at][0]
@@ -108,12 +109,12 @@ def _base_of(robot: Robot) -> tuple[dict[int, None], int]:
 def _axis_of(robot: Robot, frame: str, base: list[int]) -> Array | None:
     """Return `Limbs.axis`, which tells how a base moves its last link."""
     J = robot.jacobian(robot.random(_SAMPLES, seed=0), frame)[..., base]
-    if len(base) == _MOST and (np.linalg.matrix_rank(J) == _MOST).all():
+    if len(base) == _MAX_BASE_DOF and (np.linalg.matrix_rank(J) == _MAX_BASE_DOF).all():
         return np.zeros(3)
     turns = J[:, 3:].swapaxes(1, 2).reshape(-1, 3)
     _, size, axes = np.linalg.svd(turns, full_matrices=False)
-    along = np.abs(axes[0] @ J[:, :3]).max() <= _STILL * np.abs(J[:, :3]).max()
-    flat = size[0] > 0 and size[1] <= _STILL * size[0] and bool(along)
+    along = np.abs(axes[0] @ J[:, :3]).max() <= _ZERO_ENTRY_RATIO * np.abs(J[:, :3]).max()
+    flat = size[0] > 0 and size[1] <= _ZERO_ENTRY_RATIO * size[0] and bool(along)
     return axes[0] if flat and (np.linalg.matrix_rank(J) == 3).all() else None
 
 

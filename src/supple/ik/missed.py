@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 _AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
 # Smallest relevant part of the gradient of a task's error, relative to ‖J‖ ‖e‖ of its rows.
-_PULL = 1e-3
-_NAMED = 3  # number of joints at limits that a sentence names
-_JUDGED = (SolveStatus.NOT_CONVERGED, SolveStatus.UNREACHABLE)  # q is then the closest one found
+_MIN_GRADIENT_SHARE = 1e-3
+_MAX_NAMED = 3  # number of joints at limits that a sentence names
+# Statuses for which q is the closest configuration found.
+_JUDGED_STATUSES = (SolveStatus.NOT_CONVERGED, SolveStatus.UNREACHABLE)
 
 
 def reasons_of(solution: Solution) -> tuple[str, ...]:
@@ -35,7 +36,7 @@ def reasons_of(solution: Solution) -> tuple[str, ...]:
     errors = zip(solution.position_errors.tolist(), solution.rotation_errors.tolist(), strict=True)
     away = [error_text(*both) for both in errors]
     given, tasks = solution._task_targets, solution.tasks
-    if solution.robot is None or given is None or solution.status not in _JUDGED:
+    if solution.robot is None or given is None or solution.status not in _JUDGED_STATUSES:
         why = [solution.status.sentence] * len(tasks)
     else:
         why = _reasons(solution.robot, tasks, np.asarray(solution.q), TaskTargets.of(given).targets)
@@ -61,7 +62,7 @@ def _reasons(robot: Robot, tasks: tuple[Task, ...], q: Array, targets: Array) ->
     pulls = np.array([J[rows].T @ e[rows] for rows in own])
     made = [""] * len(tasks)
     for k, (rows, pull) in enumerate(zip(own, pulls, strict=True)):
-        least = _PULL * np.linalg.norm(J[rows]) * np.linalg.norm(e[rows])
+        least = _MIN_GRADIENT_SHARE * np.linalg.norm(J[rows]) * np.linalg.norm(e[rows])
         held = (lower & (pull < -least)) | (upper & (pull > least))
         against = (pulls * ~held) @ (pull * ~held) < 0
         if np.linalg.norm(pull * ~held) > least and against.any():
@@ -69,9 +70,9 @@ def _reasons(robot: Robot, tasks: tuple[Task, ...], q: Array, targets: Array) ->
             made[order[k]] = f"{' and '.join(others)} would be missed by more"
         elif held.any():
             names = [robot.joint_names[j] for j in np.flatnonzero(held).tolist()]
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
             limits = "its limit" if len(names) == 1 else "their limits"
-            made[order[k]] = f"{', '.join(names[:_NAMED])}{more} at {limits}"
+            made[order[k]] = f"{', '.join(names[:_MAX_NAMED])}{more} at {limits}"
         else:
             made[order[k]] = "no motion of the joints leads closer"
     return made

@@ -38,18 +38,18 @@ from supple.tasks.inputs import kind_of_targets, task_name
 from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side, sized
 from supple.tasks.rows import SPATIAL, TaskRows
 
-_TABLE = 2048  # number of entries in the table of seeds
-_ENTRIES = 512  # number of entries on a GPU; the same configurations determine the reach
+_SEED_TABLE_SIZE = 2048  # number of entries
+_GPU_SEED_TABLE_SIZE = 512  # the same configurations determine the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
 _MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad, or reach]
-_SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
+_MAX_ITERATION_FACTOR = 1000  # by which a small max_step raises the number of iterations
 # Constants for robots with long prismatic joints, relative to the reach of the other joints.
 _LONG_RANGE = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
 _MAX_DAMPING_ERROR = 10.0  # error above which the damping does not grow further
-_UNBOUNDED = 1e38  # largest displacement of a long joint in an iteration, in the kernel
-_UNEQUAL = 30.0  # largest ratio of row weights in the search
+_UNBOUNDED_DISPLACEMENT = 1e38  # of a long joint in an iteration, in the kernel
+_MAX_WEIGHT_RATIO = 30.0  # largest ratio of row weights in the search
 # If fewer than `_FEW_JOINTS` revolute joints move a task that has more rows than these joints, only
 # special targets can be met, and few seeds find a solution. Other targets are often nearly met,
 # which does not mean that a solution is near.
@@ -58,7 +58,7 @@ _SURPLUS_STARTS = 512  # default number of seeds of such problems
 _SAMPLES = 8  # number of configurations at which J shows which joints move the tasks
 _UNMOVED_COLUMN = 1e-12  # relative size of a column of J below which its joint moves no task
 # Forms of targets that the kernel reads from Python objects.
-_READ = (TargetKind.POSE, TargetKind.POSITION, TargetKind.DIRECTION)
+_KERNEL_TARGET_KINDS = (TargetKind.POSE, TargetKind.POSITION, TargetKind.DIRECTION)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +223,7 @@ def _compiled(
         )
     primary = sum(layout.counts[: len(met)])
     low, span, stride = seed_range(robot)
-    shares = (0.5 + np.arange(1, _ENTRIES + 1)[:, None] * stride) % 1
+    shares = (0.5 + np.arange(1, _GPU_SEED_TABLE_SIZE + 1)[:, None] * stride) % 1
     seeds = low + shares * span
     reached = layout.reached(from_kernel(robot, seeds))
     reach, largest = task_sizes(rows[: len(met)], layout, reached)
@@ -279,7 +279,7 @@ def _compiled(
         posture_index=posture_index,
         posture_weight=posture_weight,
         feature_scale=starts.scale.tolist(),
-        table_size=_TABLE,
+        table_size=_SEED_TABLE_SIZE,
         limb_row=limb_row,
         limb_first_joint=limb_first_joint,
         limb_joint=limb_joint,
@@ -322,7 +322,7 @@ def _bounded(weights: Array, measures: Sequence[Measure], reach: float) -> Array
     """Return the weights of rows; small ones are raised, so that J is better conditioned."""
     natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
     shares = weights / natural
-    return np.asarray(natural * np.maximum(shares, shares.max() / _UNEQUAL))
+    return np.asarray(natural * np.maximum(shares, shares.max() / _MAX_WEIGHT_RATIO))
 
 
 def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
@@ -338,7 +338,7 @@ def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array
         rows = [i for i, measure in enumerate(measures) if measure == kind]
         if rows:
             shares = weights[rows] / weights[rows].max()
-            relaxed[rows] = natural * np.maximum(shares, 1 / _UNEQUAL)
+            relaxed[rows] = natural * np.maximum(shares, 1 / _MAX_WEIGHT_RATIO)
     return relaxed
 
 
@@ -354,7 +354,8 @@ def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -
     The list is empty if a task has targets that the kernel cannot read.
     """
     kinds = [kind_of_targets(task) for task in tasks]
-    if len(tasks) > _core.MAX_TASKS or not all(kind in _READ for kind in kinds):
+    readable = all(kind in _KERNEL_TARGET_KINDS for kind in kinds)
+    if len(tasks) > _core.MAX_TASKS or not readable:
         return []
     begins = np.cumsum([0, *layout.kernel.target_sizes])
     places = {task: int(begins[k]) for k, task in enumerate(moved)}
@@ -373,7 +374,8 @@ def _iteration_factor(max_step: float | None) -> int:
     """Return the factor of the number of iterations, above 1 for a `max_step` below the default."""
     if max_step is None or max_step >= _MAX_DISPLACEMENT:
         return 1
-    return math.ceil(min(_SLOWEST, _MAX_DISPLACEMENT / max(max_step, _MAX_DISPLACEMENT / _SLOWEST)))
+    least = _MAX_DISPLACEMENT / _MAX_ITERATION_FACTOR
+    return math.ceil(min(_MAX_ITERATION_FACTOR, _MAX_DISPLACEMENT / max(max_step, least)))
 
 
 def _prismatic_units(
@@ -387,7 +389,7 @@ def _prismatic_units(
     return {
         "joint_scale": (np.where(is_long, _LONG_SCALE, 1.0) * unit).tolist(),
         "joint_unit": unit.tolist(),
-        "max_joint_steps": np.where(is_long, _UNBOUNDED, longest).tolist(),
+        "max_joint_steps": np.where(is_long, _UNBOUNDED_DISPLACEMENT, longest).tolist(),
     }
 
 

@@ -22,7 +22,7 @@ from supple.motion.linearization import Array
 from supple.tasks.layout import CompiledTasks
 from supple.tasks.rows import TaskRows
 
-_TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
+_ROTATION_WEIGHT = 0.1  # in the look-up of seeds, relative to a translation by the reach
 _LEAST_REACH = 1e-2  # smallest reach of a task, relative to the size of the robot
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 
@@ -157,7 +157,7 @@ def seed_features(rows: TaskRows, reach: float) -> list[float]:
     """
     place = 2.0 ** -math.frexp(reach)[1]
     reach *= place
-    turning, target = reach * _TURN**0.5, rows.traits.target
+    turning, target = reach * _ROTATION_WEIGHT**0.5, rows.traits.target
     if rows.traits.is_linear:
         return [0.0] * len(rows.picked)
     if target == Target.OTHER:  # how near two targets are to each other is not known
@@ -173,6 +173,6 @@ def seed_features(rows: TaskRows, reach: float) -> list[float]:
         turns = [axis == rows.about for axis in range(3)]
     places = [c in rows.picked or (rows.axes is not None and _moves(rows)) for c in range(3)]
     return [
-        *(reach * (_TURN / 2) ** 0.5 * one for one in turns for _ in range(3)),
+        *(reach * (_ROTATION_WEIGHT / 2) ** 0.5 * one for one in turns for _ in range(3)),
         *(place * one for one in places),
     ]

@@ -15,7 +15,7 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
-_LISTED = 3  # number of pairs that a sentence names
+_MAX_LISTED_PAIRS = 3  # number of pairs that a sentence names
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +79,9 @@ class WorldCheck:
     def sentence(self, q: Array, restarts: int) -> str:
         """Return why a target is blocked."""
         pairs = self.blocking(q)
-        names = ", ".join(f"{one} and {other}" for one, other in pairs[:_LISTED])
-        names += f" and {len(pairs) - _LISTED} more pairs" if len(pairs) > _LISTED else ""
+        names = ", ".join(f"{one} and {other}" for one, other in pairs[:_MAX_LISTED_PAIRS])
+        rest = len(pairs) - _MAX_LISTED_PAIRS
+        names += f" and {rest} more pairs" if rest > 0 else ""
         count = len(self.branches)
         if self.complete:
             every = f"all {count} solutions collide" if count > 1 else "the only solution collides"

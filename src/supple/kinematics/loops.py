@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from supple.kinematics.chain import Matrix
     from supple.kinematics.robot import Robot
 
-CLOSED = 1e-9  # largest error of a closed configuration [m, rad]
-_TARGET = 1e-13  # error at which the iterations end [m, rad]
-_ITERATIONS = 200
+CLOSED_ERROR = 1e-9  # largest error of a closed configuration [m, rad]
+_NEWTON_TOLERANCE = 1e-13  # error at which the iterations end [m, rad]
+_MAX_ITERATIONS = 200
 _MAX_STEP = 0.5  # largest displacement of a joint in an iteration [rad or m]
 # Maximum number of successive draws without a closed configuration, and the least size of a draw.
-_ATTEMPTS, _DRAWN = 12, 16
-_RANK = 1e-10  # singular values below this fraction of the largest count as zero
+_MAX_ATTEMPTS, _MIN_DRAW_SIZE = 12, 16
+_RANK_TOLERANCE = 1e-10  # singular values below this fraction of the largest count as zero
 
 
 def loop_error(self: Robot, q: ArrayLike) -> FloatArray:  # noqa: D417
@@ -144,10 +144,10 @@ def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
     made, closed = closed_near(robot, drawn.reshape(-1, robot.nq))
     left = np.flatnonzero(~closed)
     attempt = failed = 0
-    while len(left) and failed < _ATTEMPTS:
+    while len(left) and failed < _MAX_ATTEMPTS:
         # The seed is computed from `drawn`, so that the same draw always has the same result.
         seed = np.random.default_rng([attempt, *drawn.view(np.uint32).ravel()[:64].tolist()])
-        more = robot.without_loops().random(max(_DRAWN, len(left)), seed=seed)
+        more = robot.without_loops().random(max(_MIN_DRAW_SIZE, len(left)), seed=seed)
         others = _first_closed(robot, more, len(left))
         made[left[: len(others)]] = others
         left = left[len(others) :]
@@ -184,19 +184,19 @@ def closed_near(robot: Robot, q: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
     least = np.full(len(best), np.inf)
     at, left = best.copy(), np.arange(len(best))
     stalled = np.zeros(len(best), int)
-    for _ in range(_ITERATIONS):
+    for _ in range(_MAX_ITERATIONS):
         e, J = _evaluate(robot, at[left])
         size = np.abs(e).max(axis=1)
         better = size < least[left]
         stalled[left] = np.where(size < 0.9 * least[left], 0, stalled[left] + 1)
         best[left[better]], least[left[better]] = at[left[better]], size[better]
         # Give up where the error stalls: after 30 iterations or, below 1e-9, after only 2.
-        going = (size > _TARGET) & (stalled[left] < np.where(size < CLOSED, 2, 30))
+        going = (size > _NEWTON_TOLERANCE) & (stalled[left] < np.where(size < CLOSED_ERROR, 2, 30))
         left, e, J = left[going], e[going], J[going]
         if not len(left):
             break
         at[left] = moved_within(robot, at[left], J, -e)
-    return best, least <= CLOSED
+    return best, least <= CLOSED_ERROR
 
 
 def moved_within(robot: Robot, q: Matrix, J: Matrix, e: Matrix) -> Matrix:
@@ -238,7 +238,7 @@ def least_norm_step(J: Matrix, e: Matrix) -> Matrix:
     """
     U, S, Vt = np.linalg.svd(J, full_matrices=False)
     damping = 1e-2 * np.minimum((e * e).sum(axis=1, keepdims=True), 1.0) * S[:, :1] ** 2
-    small = _RANK * S[:, :1] >= S
+    small = _RANK_TOLERANCE * S[:, :1] >= S
     gains = np.where(small, 0.0, S / np.where(small, 1.0, S * S + damping))
     return np.asarray(np.einsum("kij,ki->kj", Vt, gains * np.einsum("kij,ki->kj", U, e)))
 

@@ -22,9 +22,10 @@ from supple.kinematics import Robot
 from supple.kinematics.structure import Structure, frozen_structure
 from supple.motion.linearization import Array
 
-GRID = 32  # number of values at which a joint of a redundant arm is fixed
-_COARSE, _TRIALS = 8, 64  # numbers of such values and of random poses in the choice of this joint
-_RANK_TRIALS, _RANK = 16, 1e-9  # number of configurations; relative singular value taken as zero
+GRID_VALUES = 32  # number of values at which a joint of a redundant arm is fixed
+_TRIAL_GRID_VALUES, _TRIAL_POSES = 8, 64  # such values and random poses in the choice of the joint
+_RANK_TRIALS = 16  # number of configurations at which the rank of J is determined
+_RANK_TOLERANCE = 1e-9  # singular value taken as zero, relative to the largest
 
 # Solutions q (S, n) of all B targets, their position and rotation errors (S,), whether each is a
 # sample of a continuum (S,), the number of solutions of each target (B,), and whether these are all
@@ -165,7 +166,7 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
     if robot.nq != robot.nv:
         return structure.reason or "another joint of the robot is a ball joint"
     dexterity = _dexterity(robot, frame) if structure.six_revolute else 1.0
-    if dexterity <= _RANK:
+    if dexterity <= _RANK_TOLERANCE:
         return "the six joints do not move the frame in all directions"
     general = None
     if structure.six_revolute and not (structure.form and structure.exact):
@@ -235,7 +236,7 @@ def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
     joints = robot._structure(frame).joints
     if len(set(joints)) != 7 or len(joints) != 7:
         return None
-    poses = robot.fk(robot.random(_TRIALS, seed=0), frame)
+    poses = robot.fk(robot.random(_TRIAL_POSES, seed=0), frame)
     targets = numbers_of(poses)
     spec = _core.BranchSpec(
         position_tolerance=1e-6,
@@ -247,13 +248,13 @@ def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
     )
     best: tuple[tuple[int, int], RedundantArm] | None = None
     for name in joints:
-        arm = _with_grid(problem, frame, name, _COARSE)
+        arm = _with_grid(problem, frame, name, _TRIAL_GRID_VALUES)
         if arm is not None:
             count = arm.solve(problem, targets, None, spec)[4]
             quality = (int((count > 0).sum()), int(count.sum()))
             if best is None or quality > best[0]:
                 best = quality, arm
-    return None if best is None else _with_grid(problem, frame, best[1].joint, GRID)
+    return None if best is None else _with_grid(problem, frame, best[1].joint, GRID_VALUES)
 
 
 def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> RedundantArm | None:

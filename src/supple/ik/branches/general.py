@@ -21,9 +21,9 @@ from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 
 _TRIALS = 32  # number of random configurations on which the numberings are tested
-_FEW = 4  # number of configurations that suffice to discard most degenerate numberings
-_REGULAR = 0.8  # fraction of the configurations at which a numbering must be regular
-_RECOVERED = 1e-3  # largest error of a configuration that counts as recovered from its pose [rad]
+_SCREENING_TRIALS = 4  # suffice to discard most degenerate numberings
+_MIN_REGULAR_SHARE = 0.8  # fraction of the configurations at which a numbering must be regular
+_MAX_RECOVERY_ERROR = 1e-3  # of a configuration that counts as recovered from its pose [rad]
 
 
 @lru_cache(maxsize=64)
@@ -55,8 +55,9 @@ def general_arm(robot: Robot, frame: str) -> _core.GeneralSpec | None:
 
 def _error(arm: _core.GeneralSpec, targets: Array, q: Array) -> float:
     """Return the median error of q (B, 6), recovered from targets; infinite if degenerate [rad]."""
-    few = slice(_FEW)
-    if _core.general_candidates(arm, targets[few], GENERAL_ZERO_SETS)[2].mean() < _REGULAR / 2:
+    few = slice(_SCREENING_TRIALS)
+    regular = _core.general_candidates(arm, targets[few], GENERAL_ZERO_SETS)[2].mean()
+    if regular < _MIN_REGULAR_SHARE / 2:
         return np.inf
     candidates, count, complete = _core.general_candidates(arm, targets, GENERAL_ZERO_SETS)
     of = np.repeat(np.arange(len(q)), count)
@@ -64,7 +65,7 @@ def _error(arm: _core.GeneralSpec, targets: Array, q: Array) -> float:
     off = np.abs((away + np.pi) % (2 * np.pi) - np.pi).max(axis=1)
     nearest = np.full(len(q), np.pi)
     np.minimum.at(nearest, of, off)
-    if complete.mean() <= _REGULAR or nearest.max() >= _RECOVERED:
+    if complete.mean() <= _MIN_REGULAR_SHARE or nearest.max() >= _MAX_RECOVERY_ERROR:
         return np.inf
     return float(np.median(nearest))
 

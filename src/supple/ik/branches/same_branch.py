@@ -14,12 +14,12 @@ from supple.motion.linearization import Array
 from supple.tasks import TaskLike
 from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks
 
-_STEP = 0.02  # largest joint displacement between two samples of a motion [rad or m]
+_MAX_SAMPLE_STEP = 0.02  # largest joint displacement between two samples of a motion [rad or m]
 _MOST_SAMPLES = 2048  # maximum number of samples of one motion
-_AT_ONCE = 1 << 14  # number of samples whose J is computed at a time
+_SAMPLES_AT_ONCE = 1 << 14  # number of samples whose J is computed at a time
 # Number of parts into which a step is divided where the sign of J seems to change, and how often
 # such parts are divided again.
-_PARTS, _LEVELS = 16, 4
+_REFINEMENT_PARTS, _REFINEMENT_LEVELS = 16, 4
 _SINGULAR = 1e-9  # singular value below which J has lost rank, relative to the largest
 
 
@@ -64,22 +64,21 @@ def _crosses(layout: CompiledTasks, q0: Array, q: Array, level: int = 0) -> NDAr
 
     If J has fewer rows than columns, a motion may pass a singularity so closely that the null space
     rotates by more than 90° between two samples, which looks like a crossing. Where a crossing is
-    found, samples are therefore taken closer together, up to `_LEVELS` times.
+    found, samples are therefore taken closer together, up to `_REFINEMENT_LEVELS` times.
     """
-    count = np.clip(np.ceil(largest_move(layout.robot, q, q0) / _STEP), 1, _MOST_SAMPLES).astype(
-        int
-    )
-    count = np.full_like(count, _PARTS) if level else count
+    steps = np.ceil(largest_move(layout.robot, q, q0) / _MAX_SAMPLE_STEP)
+    count = np.clip(steps, 1, _MOST_SAMPLES).astype(int)
+    count = np.full_like(count, _REFINEMENT_PARTS) if level else count
     order = np.argsort(-count, kind="stable")
     crosses = np.zeros(len(q), dtype=np.bool_)
     while len(order):
         samples = count[order[0]]
-        some, order = np.split(order, [max(1, _AT_ONCE // samples)])
+        some, order = np.split(order, [max(1, _SAMPLES_AT_ONCE // samples)])
         share = np.linspace(0.0, 1.0, samples + 1)[:, None]
         away = difference(layout.robot, q[some], q0[some])
         motion = integrate(layout.robot, q0[some, None], share * away[:, None])
         of, begin, end = _sign_changes(np.asarray(layout.jacobian(motion), dtype=np.float64))
-        if level < _LEVELS and len(of):
+        if level < _REFINEMENT_LEVELS and len(of):
             real = _crosses(layout, motion[of, begin], motion[of, end], level + 1)
             of = of[real]
         crosses[some[of]] = True

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from supple.ik.gpu.calls import Record
 
 SAMPLES = 16  # number of samples of a joint that moves freely at a singular target
-MOST = 64  # maximum number of solutions of a search
+MAX_SOLUTIONS = 64  # of a search
 TOLERANCE = 1e-6  # default tolerances of `solve` [m], [rad]
 
 _SEEDS = "these were found by a search from seeds"
@@ -97,7 +97,7 @@ def solutions_of(
     """Return all solutions of targets (..., k) in the kernel's layout."""
     robot, arm = problem.layout.robot, arm_of(problem)
     if isinstance(arm, str):
-        return _searched(problem, targets, seeds, replace(options, solutions=MOST), arm)
+        return _searched(problem, targets, seeds, replace(options, solutions=MAX_SOLUTIONS), arm)
     batch = targets.shape[:-1]
     start = None if seeds is None else from_kernel(robot, seeds)
     if seeds is not None and seeds.ndim > 1:
