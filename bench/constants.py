@@ -2,7 +2,7 @@
 
     python bench/constants.py                        # all of docs/constants.md, except the GPU's
     python bench/constants.py --only window --only '_MAX*'
-    python bench/constants.py --only CELLS --group paths  # with one group of workloads
+    python bench/constants.py --only MIN_CELLS --group paths  # with one group of workloads
     python bench/constants.py --gpu                  # the GPU's, on a machine that has one
 
 The extension is built once, in build/constants; when it is loaded, it reads every constant of the
@@ -62,13 +62,14 @@ VALUES: dict[str, tuple[float, float]] = {
     "branch_fine": (1e-5, 1e-3),
     "branch_distinct": (1e-6, 1e-4),
     "wide_rounds": (1, 6),
-    "_REGULAR": (0.4, 0.95),
-    "_RECOVERED": (1e-4, 1e-2),
-    "_FINE": (1.0005, 1.002),
+    "_MIN_REGULAR_SHARE": (0.4, 0.95),
+    "_MAX_RECOVERY_ERROR": (1e-4, 1e-2),
+    "acceleration_timing._DIVIDED_EXCESS": (1.0005, 1.002),
     "RAMP": (0.125, 0.4),
-    "_EXCEEDED": (1.00025, 1.001),
-    "_COARSE": (1.005, 1.02),
-    "_RESTART": (1e-4, 1e-3),
+    "_ACCEPTED_EXCESS": (1.00025, 1.001),
+    "jerk_timing._DIVIDED_EXCESS": (1.005, 1.02),
+    "acceleration_timing._RESTART_TOLERANCE": (3e-3, 3e-2),
+    "jerk_timing._RESTART_TOLERANCE": (1e-4, 1e-3),
 }
 
 # C++ code that reads a constant of the kernel from the environment when the library is loaded.
@@ -116,7 +117,7 @@ class Constant:
     def used_by(self, gpu: bool) -> bool:
         """Return whether the code for a GPU (or else for a CPU) uses the constant."""
         own = self.language == ".cu" or "gpu" in self.file.parts
-        return (gpu and self.key == "_ENTRIES") or gpu == own
+        return (gpu and self.key == "_GPU_SEED_TABLE_SIZE") or gpu == own
 
     @property
     def definition(self) -> re.Pattern[str]:

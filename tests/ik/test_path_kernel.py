@@ -13,7 +13,7 @@ from supple import _core
 from supple.ik.problem import compile_problem
 from supple.kinematics.rotation import exp
 from supple.paths.graph import Cost, PathGraph
-from supple.paths.problem import JUMP, PathProblem
+from supple.paths.problem import MAX_JUMP, PathProblem
 from supple.paths.targets import PathTargets
 from supple.tasks.layout import selected_tasks
 
@@ -79,7 +79,7 @@ def test_a_track_is_exact_and_keeps_to_the_path() -> None:
     np.testing.assert_array_equal(made[0], start)
     for at, q in enumerate(made):
         assert np.abs(PANDA.fk(q) - poses[at]).max() < 2e-7
-    assert np.abs(np.diff(made, axis=0)).max() < JUMP
+    assert np.abs(np.diff(made, axis=0)).max() < MAX_JUMP
     back = path.tracked(made[-1], path.course(x[:, ::-1], 2), 2)
     assert np.isfinite(back).all()
 
@@ -102,7 +102,7 @@ def test_a_track_divides_steps_that_are_too_long() -> None:
     x = path.targets.x[[0, -1]][None]
     assert np.isnan(path.tracked(HOME[None], path.course(x, 0), 0)[1]).all()
     made = path.tracked(HOME[None], path.course(x, 4), 4)[1]
-    assert np.abs(made - HOME).max() > JUMP
+    assert np.abs(made - HOME).max() > MAX_JUMP
     expected = PANDA.fk(HOME + s[-1] * [1.8, 0, 0, 0, 0, 0, 0])
     np.testing.assert_allclose(PANDA.fk(made)[0], expected, atol=2e-7)
 

@@ -24,20 +24,20 @@ from supple.paths.spline import Spline
 if TYPE_CHECKING:
     from supple.paths.timing import Bounds
 
-_STEEPEST = 30.0  # largest slope of log b(u) in the initial guess of the optimization
-_GAP = 3e-4  # relative accuracy of the duration
-_RESTART = 1e-2  # initial accuracy of a round that starts from the result on a coarser grid
-_FINE = 1.001  # value of `_excess` above which a cell is divided
-_ROUNDS = 14  # maximum number of divisions
-_LOSSES = 6  # number of first rounds that also divide cells where coarse cells lose time
-_GAIN = 3e-4  # fraction of the duration that the last round must gain for such divisions
-_CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
+_MAX_SLOPE = 30.0  # largest slope of log b(u) in the initial guess of the optimization
+_DURATION_TOLERANCE = 3e-4  # relative accuracy of the duration
+_RESTART_TOLERANCE = 1e-2  # of a round that starts from the result on a coarser grid
+_DIVIDED_EXCESS = 1.001  # value of `_excess` above which a cell is divided
+_MAX_ROUNDS = 14  # of divisions
+_LOSS_ROUNDS = 6  # number of first rounds that also divide cells where coarse cells lose time
+_MIN_ROUND_GAIN = 3e-4  # fraction of the duration that the last round must gain for such divisions
+_CHECK_PLACES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # in a cell, from 0 to 1
 # Least squared speed for b = 1, relative to the largest, where only speeds are limited.
 _MIN_SQUARED_SPEED = 1e-6
-_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
+_LIMIT_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
 
 
-def fastest_without_jerk(spline: Spline, bounds: Bounds, rounds: int = _ROUNDS) -> GradedLaw:
+def fastest_without_jerk(spline: Spline, bounds: Bounds, rounds: int = _MAX_ROUNDS) -> GradedLaw:
     """Return the fastest motion along a path without jerk limits, from rest to rest.
 
     With fewer rounds, the cells are coarser and the motion loses more time.
@@ -51,16 +51,17 @@ def fastest_without_jerk(spline: Spline, bounds: Bounds, rounds: int = _ROUNDS) 
         law = GradedLaw(spline, grading, u, piece, squared, np.zeros(len(u)))
         excess, used = _excess(law, bounds)
         t = durations(squared, np.diff(u))
-        parts = thirds(excess > _FINE)
-        if k < _LOSSES and t.sum() < before * (1 - _GAIN):
-            parts = np.maximum(parts, divisions(np.maximum(0, 1 - used - _GAP) * t / t.sum()))
+        parts = thirds(excess > _DIVIDED_EXCESS)
+        if k < _LOSS_ROUNDS and t.sum() < before * (1 - _MIN_ROUND_GAIN):
+            lost = np.maximum(0, 1 - used - _DURATION_TOLERANCE) * t / t.sum()
+            parts = np.maximum(parts, divisions(lost))
         before = t.sum()
         if parts.max() == 1:
             break
         b = np.append(squared[:, 0], values(squared[-1], np.diff(u)[-1])[0])
         u, piece, _ = divided(u, piece, parts)
         start = np.interp(u, law.u, b)
-    squared = law.squared / (excess.max() * (1 + _MARGIN))
+    squared = law.squared / (excess.max() * (1 + _LIMIT_MARGIN))
     t = np.concatenate([[0.0], np.cumsum(durations(squared, np.diff(law.u)))])
     return replace(law, squared=squared, t=t)
 
@@ -92,10 +93,10 @@ def _squared_speed(
     bend = np.abs(acceleration[..., 1]).max(axis=1)
     free = bend <= _MIN_SQUARED_SPEED**2 * bend.max()
     slow[free] = np.maximum(slow[free], _MIN_SQUARED_SPEED * slow.max())
-    begin = _RESTART
+    begin = _RESTART_TOLERANCE
     if start is None:
         need = np.maximum(slow, bend)
-        low = envelope(u, need.reshape(count, 2).max(axis=1), _STEEPEST)
+        low = envelope(u, need.reshape(count, 2).max(axis=1), _MAX_SLOPE)
         start = np.concatenate([low[:1], np.minimum(low[1:], low[:-1]), low[-1:]])
         begin = 1.0
     b = _core.squared_speed(
@@ -110,7 +111,7 @@ def _squared_speed(
         joints=n,
         degree=1,
         begin=begin,
-        end=_GAP,
+        end=_DURATION_TOLERANCE,
     )
     return np.stack([b[:-1], np.diff(b) / np.diff(u), np.zeros(count)], -1)
 
@@ -123,12 +124,12 @@ def _excess(law: GradedLaw, bounds: Bounds) -> tuple[Array, Array]:
         fraction of the limits (M,), on average.
     """
     count = len(law.piece)
-    cell = np.repeat(np.arange(count), len(_CHECKS))
-    x = np.outer(np.diff(law.u), _CHECKS).ravel()
+    cell = np.repeat(np.arange(count), len(_CHECK_PLACES))
+    x = np.outer(np.diff(law.u), _CHECK_PLACES).ravel()
     q, first, second, _ = law.state(cell, x)
 
     speed, acceleration = (
-        each.reshape(count, len(_CHECKS), -1)
+        each.reshape(count, len(_CHECK_PLACES), -1)
         for each in (bounds.speeds(q, first), second / bounds.acceleration)
     )
 

@@ -22,14 +22,14 @@ from supple.kinematics.configuration import integrate, integrate_coordinate
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.layers import Layers
-from supple.paths.problem import EDGE, JUMP, PathProblem
+from supple.paths.problem import LIMIT_TOLERANCE, MAX_JUMP, PathProblem
 
 # Joint displacement below which the solution of the same index is the continuation [rad].
 _SAME_BRANCH_WITHIN = 0.05
-_TURNS = 3  # number of full turns of a joint that are tried in each direction
+_MAX_TURNS = 3  # number of full turns of a joint that are tried in each direction
 _SMALL_STEPS = 32  # number of small steps between two targets where branches are not connected
-_SAME = 1e-3  # distance below which two solutions are the same [rad]
-_FLAT = 1e-6  # |det J| below which a configuration is singular, relative to the columns of J
+_EQUAL_DISTANCE = 1e-3  # distance below which two solutions are the same [rad]
+_SINGULAR_DET = 1e-6  # |det J| of singular configurations, relative to the columns of J
 
 
 class Curve(NamedTuple):
@@ -130,7 +130,7 @@ class Branches(Layers):
         away = np.abs(self.path.away(self.solutions[i + 1], then[:, None])).max(axis=2)
         away[np.isnan(away)] = np.inf
         nearest = away.argmin(axis=1)
-        good &= away[np.arange(len(i)), nearest] < _SAME
+        good &= away[np.arange(len(i)), nearest] < _EQUAL_DISTANCE
         for at, node, to in zip(i[good], a[good], nearest[good], strict=True):
             row = np.full(self.following.shape[1], -1)
             row[node] = to
@@ -183,7 +183,7 @@ class Branches(Layers):
         If no wraps keep the whole branch inside, the result is several parts of the branch.
         """
         robot = self.path.robot
-        low, high = robot.lower - EDGE, robot.upper + EDGE
+        low, high = robot.lower - LIMIT_TOLERANCE, robot.upper + LIMIT_TOLERANCE
         made: list[Curve] = []
         start = self.start if curve.first == 0 else None
         if start is not None and np.abs(self.path.away(start, curve.q[0])).max() < 1e-4:
@@ -247,7 +247,7 @@ def _with_slid(path: PathProblem, q: Array, count: Indices) -> tuple[Array, Indi
         course = path.course(path.targets.x[None, before:end], 0)
         for i, every in enumerate(path.tracked(start, course, 0)[begin - before :], begin):
             own = every[np.isfinite(every[:, 0])]
-            parts[i] = own[_core.apart(own, own[:0], path.turns, _SAME)]
+            parts[i] = own[_core.apart(own, own[:0], path.turns, _EQUAL_DISTANCE)]
         if not len(parts[end - 1]):
             break
     return np.concatenate(parts), np.array([len(each) for each in parts])
@@ -310,7 +310,7 @@ def _following(
     side = np.zeros(layers.shape[:2]) if sides is None else sides
     before, after = layers[again], layers[again + 1]
     nearest = _core.nearest_pairs(
-        before, after, side[again], side[again + 1], path.turns, JUMP
+        before, after, side[again], side[again + 1], path.turns, MAX_JUMP
     ).astype(np.intp)
     made[again] = nearest
     steps[again] = path.away(np.take_along_axis(after, nearest[..., None], 1), before)
@@ -336,7 +336,7 @@ def _sides(path: PathProblem, q: Array) -> Array:
     assert isinstance(path.arm, ClosedFormArm | AnyArm)
     J = path.problem.layout.jacobian(q)[..., np.array(path.arm.coordinates)]
     det, size = np.linalg.det(J), np.linalg.norm(J, axis=-2).prod(axis=-1)
-    return np.asarray(np.where(np.abs(det) > _FLAT * size, np.sign(det), 0.0))
+    return np.asarray(np.where(np.abs(det) > _SINGULAR_DET * size, np.sign(det), 0.0))
 
 
 def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:
@@ -345,7 +345,7 @@ def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, 
     Each entry is (shift, begin, end). If some shifts keep all of q inside, only the one that brings
     q nearest to the middle of its range is returned.
     """
-    shifts = turn * np.arange(-_TURNS, _TURNS + 1) if turn else np.zeros(1)
+    shifts = turn * np.arange(-_MAX_TURNS, _MAX_TURNS + 1) if turn else np.zeros(1)
     moved = integrate_coordinate(q, shifts[:, None])
     inside = (low <= moved) & (moved <= high)
     whole = np.nonzero(inside.all(axis=1))[0]

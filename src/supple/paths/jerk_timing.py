@@ -26,17 +26,18 @@ from supple.paths.spline import Spline
 if TYPE_CHECKING:
     from supple.paths.timing import Bounds
 
-_SLOPES = (10.0, 30.0, 100.0, 300.0, 1000.0)  # largest slopes of log b(u) in initial guesses
-_TURN = 0.5  # largest change of log b in a cell where the path turns sharply
-_GAP = 1e-4  # relative accuracy of the duration
-_RESTART = 3e-4  # finest accuracy with which a round begins
-_ROUNDS = 10  # maximum number of rounds
-_DIVISIONS = 4  # rounds that divide cells at exceeded limits; _GAIN is tenfold in later rounds
-_EXCEEDED = 1.0005  # excess up to which the rounds may end
-_COARSE = 1.01  # value of an excess above which a cell is divided
-_GAIN = 1e-3  # fraction of the duration that a round must gain before more cells are divided
-_CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
-_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
+_MAX_SLOPES = (10.0, 30.0, 100.0, 300.0, 1000.0)  # largest slopes of log b(u) in initial guesses
+_MAX_TURN_CHANGE = 0.5  # largest change of log b in a cell where the path turns sharply
+_DURATION_TOLERANCE = 1e-4  # relative accuracy of the duration
+_RESTART_TOLERANCE = 3e-4  # finest accuracy with which a round begins
+_MAX_ROUNDS = 10
+# Rounds that divide cells at exceeded limits; _MIN_ROUND_GAIN is tenfold in later rounds.
+_DIVIDING_ROUNDS = 4
+_ACCEPTED_EXCESS = 1.0005  # excess up to which the rounds may end
+_DIVIDED_EXCESS = 1.01  # value of an excess above which a cell is divided
+_MIN_ROUND_GAIN = 1e-3  # fraction of the duration, before more cells are divided
+_CHECK_PLACES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # in a cell, from 0 to 1
+_LIMIT_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
 
 
 def fastest_with_jerk(spline: Spline, bounds: Bounds) -> GradedLaw:
@@ -44,27 +45,28 @@ def fastest_with_jerk(spline: Spline, bounds: Bounds) -> GradedLaw:
     grading = Grading(float(spline.s[0]), float(spline.s[-1]), 3)
     u, piece, turns = _cells(spline, grading, bounds)
     rows = _Rows.along(spline, grading, u[:-1], np.diff(u), piece, bounds)
-    low = np.stack([envelope(u, rows.need(), slope) for slope in _SLOPES])
+    low = np.stack([envelope(u, rows.need(), slope) for slope in _MAX_SLOPES])
     at = np.flatnonzero(np.isin(u[1:-1], turns))
     starts = np.insert(low, at + 1, np.minimum(low[:, at], low[:, at + 1]), axis=1)
     tight, begin, before = np.ones((3, len(piece))), 1.0, np.inf
     best = np.inf, u, piece, np.ones((len(piece), 3))
-    for k in range(_ROUNDS):
-        end = max(_GAP, 10.0 ** (-2 - k))
+    for k in range(_MAX_ROUNDS):
+        end = max(_DURATION_TOLERANCE, 10.0 ** (-2 - k))
         squared = _squared_speed(rows, u, turns, starts, tight, begin, end)
         peaks, held, used = rows.of(squared, np.diff(u))
         excess, t = peaks.max(axis=0), durations(squared, np.diff(u))
         worst, duration = excess.max(), t.sum()
         if duration * np.sqrt(worst) < best[0]:
             best = duration * np.sqrt(worst), u, piece, squared / worst
-        if end == _GAP and worst <= _EXCEEDED:
+        if end == _DURATION_TOLERANCE and worst <= _ACCEPTED_EXCESS:
             break
-        begin = max(end, _RESTART)
+        begin = max(end, _RESTART_TOLERANCE)
         tight = np.where(peaks > 1, np.maximum(tight, peaks / np.maximum(held, 0.1)), tight)
         parts = np.ones(len(piece), np.intp)
-        if k < _DIVISIONS:
-            parts = thirds(excess > max(_COARSE, 1 + 10 * end))
-        if k < _ROUNDS - 2 and duration < before * (1 - _GAIN * (1 if k < _DIVISIONS else 10)):
+        if k < _DIVIDING_ROUNDS:
+            parts = thirds(excess > max(_DIVIDED_EXCESS, 1 + 10 * end))
+        gain = _MIN_ROUND_GAIN * (1 if k < _DIVIDING_ROUNDS else 10)
+        if k < _MAX_ROUNDS - 2 and duration < before * (1 - gain):
             lost = np.maximum(0, 1 / tight.max(axis=0) - used - end / 10) * t / duration
             parts = np.maximum(parts, divisions(lost))
             begin = max(begin, lost.sum())
@@ -79,7 +81,7 @@ def fastest_with_jerk(spline: Spline, bounds: Bounds) -> GradedLaw:
         middle = squared[:, 0] + squared[:, 1] * np.diff(u) / 2
         starts = np.insert(middle, at, squared[at, 0])[None]
     _, u, piece, squared = best
-    squared = squared / (1 + _MARGIN)
+    squared = squared / (1 + _LIMIT_MARGIN)
     t = np.concatenate([[0.0], np.cumsum(durations(squared, np.diff(u)))])
     return GradedLaw(spline, grading, u, piece, squared, t)
 
@@ -107,8 +109,8 @@ class _Rows(NamedTuple):
         bounds: Bounds,
     ) -> _Rows:
         """Return the limits in the cells of a path that begin at u (M,) and have lengths h (M,)."""
-        count, k = len(piece), len(_CHECKS)
-        at = (u[:, None] + np.outer(h, _CHECKS)).ravel()
+        count, k = len(piece), len(_CHECK_PLACES)
+        at = (u[:, None] + np.outer(h, _CHECK_PLACES)).ravel()
         q, q1, q2, q3 = in_u(spline, grading, at, np.repeat(piece, k))
         speed = bounds.speeds(q, q1).reshape(count, k) ** 2
         moves = (spline.coefficients[1:] != 0).any(axis=(0, 1))
@@ -148,7 +150,7 @@ class _Rows(NamedTuple):
             jerk hold everywhere (3, M); those for the points of `_squared_speed` (3, M); and the
             used fraction of the limits (M,), on average.
         """
-        x = np.outer(h, _CHECKS)
+        x = np.outer(h, _CHECK_PLACES)
         b, b1, b2 = values(squared[:, None], x)
         speed = self.speed * b
         second = self.acceleration[..., 1] * b[..., None] + self.acceleration[..., 0] * (
@@ -193,7 +195,7 @@ def _cells(
         np.abs(each / bounds.acceleration).max(axis=1) for each in (bent, curved, begin, end)
     )
     slope = np.maximum(np.maximum(begin, end), 1e-300)
-    parts = np.diff(s) * np.maximum(bent, curved) * 2 / slope / _TURN
+    parts = np.diff(s) * np.maximum(bent, curved) * 2 / slope / _MAX_TURN_CHANGE
     near = parts.copy()
     for k in (1, 2):
         near[k:] = np.maximum(near[k:], parts[:-k] / 2)

@@ -33,7 +33,7 @@ from supple.tasks import PositionTask
 from supple.tasks.layout import CompiledTasks, compile_selected
 
 DT = 1e-3  # length of a step of a timed path, if it is not given [s]
-_SAME = 1e-9  # configurations closer than this count as equal [rad or m]
+_EQUAL_DISTANCE = 1e-9  # configurations closer than this count as equal [rad or m]
 _AT_LIMIT = 0.99  # fraction of a limit above which the status reports the limit
 
 
@@ -69,7 +69,7 @@ class JointPath(ReadOnlyArrays):
         points = _inside(robot, points)
         gaps = _lengths(robot, points)
         if s is None:
-            keep = np.append(True, gaps > _SAME)
+            keep = np.append(True, gaps > _EQUAL_DISTANCE)
             points = points[keep]
             at = np.append(0.0, np.cumsum(_lengths(robot, points)))
         else:
@@ -128,7 +128,7 @@ class JointPath(ReadOnlyArrays):
         """Raise an InputError if the path leaves the position limits of `limits`."""
         low, high = self.extremes
         beyond = np.maximum(limits.lower - low, high - limits.upper)
-        if beyond.max() <= _SAME:
+        if beyond.max() <= _EQUAL_DISTANCE:
             return
         j = int(np.argmax(beyond))
         raise InputError(
@@ -195,7 +195,7 @@ def _inside(robot: Robot, q: Array) -> Array:
     low, high = robot.lower, robot.upper
     inside = clipped(robot, q)
     at, near = to_kernel(robot, q), to_kernel(robot, inside)
-    out = np.abs(coordinate_difference(at, near)) > _SAME * np.maximum(1, np.abs(near))
+    out = np.abs(coordinate_difference(at, near)) > _EQUAL_DISTANCE * np.maximum(1, np.abs(near))
     if out.any():
         i, j = np.argwhere(out)[0]
         raise InputError(

@@ -15,10 +15,10 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.obstacles import without_steps
 from supple.paths.problem import PathProblem, Track
 
-SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
-FEW = 16  # number of first tracks; also of seeds that decide whether a target is in reach
+MAX_SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
+FIRST_SEEDS = 16  # number of first tracks; also of seeds that decide whether a target is in reach
 AT_ONCE = 8  # number of targets in each batch of the search for the first one out of reach
-_SAME = 1e-4  # distance, in units of the joints, of configurations that count as equal
+_EQUAL_DISTANCE = 1e-4  # distance, in units of the joints, of configurations that count as equal
 
 
 class Layers(ABC):
@@ -70,7 +70,7 @@ class Layers(ABC):
             away = np.abs(
                 difference(self.path.robot, self.graph.q[0], self.start) / self.path.units
             ).max(axis=1)
-            first &= away < _SAME
+            first &= away < _EQUAL_DISTANCE
         return np.nonzero(first)[0]
 
     def track(self, part: Part) -> Track:
@@ -93,7 +93,7 @@ class Layers(ABC):
         """Return the columns of a layer whose configurations equal that of a column."""
         q = self.graph.q[layer]
         away = np.abs(difference(self.path.robot, q, q[column]) / self.path.units)
-        return np.nonzero(away.max(axis=1) < _SAME)[0]
+        return np.nonzero(away.max(axis=1) < _EQUAL_DISTANCE)[0]
 
     def ending(self, part: Part, x: float) -> int | None:
         """Return the last target at or before x if the next one is out of reach, else None.
@@ -139,12 +139,12 @@ class Layers(ABC):
         """
         for begin in range(0, len(at), AT_ONCE):
             part = at[begin : begin + AT_ONCE]
-            found, good = self.path.found(part, FEW)
+            found, good = self.path.found(part, FIRST_SEEDS)
             for i, target in enumerate(part.tolist()):
                 if not good[i]:
                     near, there = self.path.near(self.path.targets.x[[target]], q[None])
                     if not there[0] and not few:
-                        near = self.searched(target, SEEDS)
+                        near = self.searched(target, MAX_SEEDS)
                         there = np.ones(len(near), dtype=np.bool_)
                     if not there.any():
                         return begin + i, q

@@ -22,15 +22,16 @@ from supple.paths.spline import Spline
 if TYPE_CHECKING:
     from supple.paths.timing import Bounds
 
-_STRAIGHT = 1e-13  # deviation from a line, relative to the coordinates, due to rounding errors
-_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
-_TRIALS = 33  # number of accelerations that are compared at a turning point
-_LEVELS = 4  # number of comparisons, each in a sixteenth of the interval of the previous one
-_SWEEPS = 10  # largest number of rounds over all turning points
-_GAIN = 1e-5  # fraction of the duration that a round must gain
-_COARSE = 22  # bisections for a peak speed that only serves to compare accelerations
-_EXACT = 52  # bisections for a peak speed of the result
-_SUDDEN = 1e-8  # duration of a jump of speed or acceleration, relative to that of the next phase
+_LINE_TOLERANCE = 1e-13  # deviation due to rounding errors, relative to the coordinates
+_LIMIT_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
+_TRIAL_ACCELERATIONS = 33  # that are compared at a turning point
+_COMPARISON_LEVELS = 4  # comparisons, each in a sixteenth of the interval of the previous one
+_MAX_SWEEPS = 10  # over all turning points
+_MIN_ROUND_GAIN = 1e-5  # fraction of the duration that a round must gain
+_COARSE_BISECTIONS = 22  # bisections for a peak speed that only serves to compare accelerations
+_EXACT_BISECTIONS = 52  # bisections for a peak speed of the result
+# Duration of a jump of speed or acceleration, relative to that of the next phase.
+_JUMP_DURATION_RATIO = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +65,16 @@ class LineLaw:
         rise, turns = line
         size = np.abs(rise[rise != 0])
         speed, acceleration, jerk = (
-            float((limit[rise != 0] / size).min()) / (1 + _MARGIN)
+            float((limit[rise != 0] / size).min()) / (1 + _LIMIT_MARGIN)
             for limit in (bounds.speed, bounds.acceleration, bounds.jerk)
         )
-        speed = min(speed, bounds.norm / float(np.linalg.norm(rise)) / (1 + _MARGIN))
+        speed = min(speed, bounds.norm / float(np.linalg.norm(rise)) / (1 + _LIMIT_MARGIN))
         distances = np.abs(np.diff(turns))
         if not np.isfinite(jerk):
             if not np.isfinite(acceleration):
-                acceleration = speed**2 / (_SUDDEN * distances.max())
+                acceleration = speed**2 / (_JUMP_DURATION_RATIO * distances.max())
             longest = min(speed / acceleration, float(np.sqrt(distances.max() / acceleration)))
-            jerk = acceleration / (_SUDDEN * longest)
+            jerk = acceleration / (_JUMP_DURATION_RATIO * longest)
         limits = _Limits.of(speed, acceleration, jerk, distances)
         first = spline(spline.s[:1])[0]
         return LineLaw(first, rise, *_phases(turns, limits), spline.layout)
@@ -122,7 +123,7 @@ class _Limits(NamedTuple):
         return growing, flat, shrinking, distance
 
     def legs(
-        self, distance: Array, start: Array, end: Array, bisections: int = _EXACT
+        self, distance: Array, start: Array, end: Array, bisections: int = _EXACT_BISECTIONS
     ) -> tuple[Array, Array]:
         """Return durations and peak speeds of motions between two turning points.
 
@@ -154,25 +155,25 @@ def _turning_accelerations(distances: Array, limits: _Limits) -> Array:
     """Return the accelerations (K + 1,) at the ends of K motions that minimize their duration."""
     count, most = len(distances), limits.acceleration
     found, before = np.zeros(count + 1), np.inf
-    grid = np.linspace(0, 1, _TRIALS)
-    for _ in range(_SWEEPS):
+    grid = np.linspace(0, 1, _TRIAL_ACCELERATIONS)
+    for _ in range(_MAX_SWEEPS):
         # every second turning point at a time: these do not depend on each other
         for turns in (np.arange(1, count, 2), np.arange(2, count, 2)):
             low, high = np.zeros(len(turns)), np.full(len(turns), most)
-            for level in range(_LEVELS if len(turns) else 0):
+            for level in range(_COMPARISON_LEVELS if len(turns) else 0):
                 trial = low[:, None] + (high - low)[:, None] * grid
                 if level == 0:
                     trial[:, 0] = found[turns]
                 t = np.zeros_like(trial)
                 for leg, other in ((turns - 1, turns - 1), (turns, turns + 1)):
-                    distance = np.repeat(distances[leg, None], _TRIALS, axis=1)
-                    t += limits.legs(distance, trial, found[other, None], _COARSE)[0]
+                    distance = np.repeat(distances[leg, None], _TRIAL_ACCELERATIONS, axis=1)
+                    t += limits.legs(distance, trial, found[other, None], _COARSE_BISECTIONS)[0]
                 best = trial[np.arange(len(turns)), np.argmin(t, axis=1)]
-                step = (high - low) / (_TRIALS - 1)
+                step = (high - low) / (_TRIAL_ACCELERATIONS - 1)
                 low, high = np.maximum(best - step, 0), np.minimum(best + step, most)
                 found[turns] = best
         duration = float(limits.legs(distances, found[:-1], found[1:])[0].sum())
-        if count <= 2 or duration > before * (1 - _GAIN):
+        if count <= 2 or duration > before * (1 - _MIN_ROUND_GAIN):
             break
         before = duration
     return found
@@ -222,7 +223,8 @@ def _line(spline: Spline) -> tuple[Array, Array] | None:
         return None
     powers = np.diff(spline.s)[:, None] ** np.arange(1, 4)[:, None, None]
     moves = spline.coefficients[1:] * powers
-    if np.abs(moves - moves[..., joint : joint + 1] / rise[joint] * rise).max() > _STRAIGHT * size:
+    deviation = moves - moves[..., joint : joint + 1] / rise[joint] * rise
+    if np.abs(deviation).max() > _LINE_TOLERANCE * size:
         return None
     # All joints turn back where this one does, but rounding errors may hide it in the others.
     alone = Spline(spline.s, spline.coefficients[..., joint : joint + 1])
@@ -234,7 +236,7 @@ def _line(spline: Spline) -> tuple[Array, Array] | None:
         if len(passed):
             x = np.delete(x, passed[0] + 1)
             continue
-        short = np.flatnonzero(np.abs(step) <= _STRAIGHT * size / abs(rise[joint]))
+        short = np.flatnonzero(np.abs(step) <= _LINE_TOLERANCE * size / abs(rise[joint]))
         if len(x) == 2 and x[0] == x[1]:  # there and back within rounding errors
             return rise, np.array([0.0, 1.0, 0.0])
         if len(short) == 0 or len(x) == 2:
@@ -248,6 +250,6 @@ def _rotation(spline: Spline) -> tuple[Array, Array] | None:
         return None
     slope, *bends = spline.coefficients[1:, 0] * np.diff(spline.s)[0] ** np.arange(1, 4)[:, None]
     size = float(np.abs(slope).max())
-    if size == 0 or np.abs(bends).max() > _STRAIGHT * size:
+    if size == 0 or np.abs(bends).max() > _LINE_TOLERANCE * size:
         return None
     return slope, np.array([0.0, 1.0])

@@ -30,10 +30,10 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.joint_path import JointPath
 from supple.paths.spline import Spline
 
-_BETWEEN = np.arange(1, 8) / 8  # places on a step of a route at which its collisions are tested
+_TESTED_PLACES = np.arange(1, 8) / 8  # on a step of a route, for collisions
 SAMPLES = 1000  # default number of configurations of a search for a motion around obstacles
-_REACH = 0.8  # largest displacement of such a search, as a norm [rad or m]
-_BESIDE = 1.0  # how far such a search moves slides without limits beyond start and end [m]
+_MAX_DISPLACEMENT = 0.8  # largest displacement of such a search, as a norm [rad or m]
+_SLIDE_MARGIN = 1.0  # how far such a search moves slides without limits beyond start and end [m]
 _SHORTCUTS = 60  # number of times that a motion around obstacles is shortened
 _SEED = 0
 _EQUAL_WITHIN = 1e-9  # joint displacement up to which configurations count as equal [rad or m]
@@ -97,7 +97,7 @@ class Obstacles:
             if graph.cost.turns is not None:  # full turns are chosen later
                 full = graph.cost.turns > 0
                 change[:, full] -= 2 * np.pi * np.rint(change[:, full] / (2 * np.pi))
-            on_way = integrate(robot, q[:-1, None], change[:, None] * _BETWEEN[:, None])
+            on_way = integrate(robot, q[:-1, None], change[:, None] * _TESTED_PLACES[:, None])
             bad = ~self.check.free(on_way).all(axis=1)
             found += [
                 (int(layers[i]), int(columns[i]), int(columns[i + 1])) for i in np.nonzero(bad)[0]
@@ -139,8 +139,8 @@ class Obstacles:
         robot = self.check.model.robot
         both = to_kernel(robot, np.stack([start, end]))
         low, high = both.min(axis=0), both.max(axis=0)
-        low = np.where(np.isfinite(self.lower), np.minimum(self.lower, low), low - _BESIDE)
-        high = np.where(np.isfinite(self.upper), np.maximum(self.upper, high), high + _BESIDE)
+        low = np.where(np.isfinite(self.lower), np.minimum(self.lower, low), low - _SLIDE_MARGIN)
+        high = np.where(np.isfinite(self.upper), np.maximum(self.upper, high), high + _SLIDE_MARGIN)
         rng = np.random.default_rng(_SEED)
         trees = [_Tree(robot, start), _Tree(robot, end)]
         for k in range(self.samples):
@@ -170,7 +170,7 @@ class Obstacles:
         robot = self.check.model.robot
         away = difference(robot, toward, tree.q[near])
         far = float(np.linalg.norm(away))
-        share = min(1.0, _REACH / far) if far > 0 else 1.0
+        share = min(1.0, _MAX_DISPLACEMENT / far) if far > 0 else 1.0
         to = integrate(robot, tree.q[near], share * away)
         return tree.add(to, near) if self._connects(tree.q[near], to) else None
 

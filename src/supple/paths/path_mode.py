@@ -31,11 +31,11 @@ from supple.paths.spline import Spline
 from supple.paths.timing import Bounds, time_law
 from supple.tasks.layout import CompiledTasks
 
-MET = 1e-9  # error at which a target counts as reached [m or rad, weighted]
+MET_TOLERANCE = 1e-9  # error at which a target counts as reached [m or rad, weighted]
 _ROUNDS = 50  # number of steps toward a target before it counts as out of reach
-_NARROWED = 4  # number of times that the ranges of joints are narrowed
-_EASED = 10  # number of targets after which a joint that begins at its limit has left it
-_POSE = 12  # number of values of a target that is a pose
+_NARROWING_ROUNDS = 4  # number of times that the ranges of joints are narrowed
+_EASING_TARGETS = 10  # number of targets after which a joint that begins at its limit has left it
+_POSE_VALUES = 12  # number of values of a target that is a pose
 
 
 class PathMotion(NamedTuple):
@@ -146,7 +146,7 @@ def _joint_path(
     begin = clipped(robot, q0, limits.lower, limits.upper)  # the motion begins where the robot is
     margin = np.zeros(robot.nv)
     q, status = _joints(layout, limits, margin, begin, commands.targets)
-    for _ in range(_NARROWED):
+    for _ in range(_NARROWING_ROUNDS):
         q[0] = begin
         spline = _spline(robot, commands.t, q) if len(q) > 1 else None
         over = np.zeros(1) if spline is None else _overshoot(spline, limits).max(axis=0)
@@ -212,8 +212,8 @@ def _joints(
     q = np.empty((len(targets), layout.robot.nq))
     here, first = begin, to_kernel(layout.robot, begin)
     for k, target in enumerate(targets):
-        if k <= _EASED and (k == 0 or margin.any()):
-            part = margin * (k / _EASED)
+        if k <= _EASING_TARGETS and (k == 0 or margin.any()):
+            part = margin * (k / _EASING_TARGETS)
             servo = _unhurried(
                 layout,
                 limits,
@@ -221,7 +221,7 @@ def _joints(
                 np.maximum(limits.upper - margin, np.minimum(first, limits.upper - part)),
             )
         for _ in range(_ROUNDS):
-            if np.abs(layout.error(here, target)).max() < MET:
+            if np.abs(layout.error(here, target)).max() < MET_TOLERANCE:
                 break
             servo._raw(here, None, target, None, q[k])
             here = q[k].copy()
@@ -260,4 +260,4 @@ def _poses(begin: Array, end: Array, part: Array) -> Array:
     turn = log(one[..., :3].swapaxes(1, 2) @ other[..., :3])
     rotation = one[..., :3] @ exp(part[:, None] * turn)
     position = one[..., 3:] + part[:, None, None] * (other[..., 3:] - one[..., 3:])
-    return np.concatenate([rotation, position], axis=2).swapaxes(1, 2).reshape(-1, _POSE)
+    return np.concatenate([rotation, position], axis=2).swapaxes(1, 2).reshape(-1, _POSE_VALUES)

@@ -37,11 +37,11 @@ from supple.paths.graph import Cost
 from supple.paths.obstacles import Obstacles
 from supple.paths.targets import PathTargets
 
-EXACT = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
-NEARLY = (0.1, 0.1)  # such fractions at targets that cannot be met within EXACT
-EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
-JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
-_DIVISIONS = 7  # maximum number of times that a step along a path is halved
+EXACT_FRACTIONS = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
+LOOSEST_FRACTIONS = (0.1, 0.1)  # at targets that cannot be met within EXACT_FRACTIONS
+LIMIT_TOLERANCE = 1e-9  # distance beyond a limit up to which a joint counts as inside [rad or m]
+MAX_JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
+_MAX_HALVINGS = 7  # of a step along a path
 _SEEDS = 64  # number of seeds of the search for the closest pose to a target out of reach
 
 
@@ -83,8 +83,8 @@ class PathProblem:
     tolerances: Array
     cost: Cost
     threads: int
-    fractions: tuple[float, float] = EXACT
-    loosest: tuple[float, float] = NEARLY
+    fractions: tuple[float, float] = EXACT_FRACTIONS
+    loosest: tuple[float, float] = LOOSEST_FRACTIONS
     obstacles: Obstacles | None = None
     _closest: dict[int, Any] = field(default_factory=dict, repr=False)
 
@@ -124,7 +124,7 @@ class PathProblem:
     def _track_spec(self) -> _core.TrackSpec:
         """How configurations are tracked in steps that are not halved."""
         return _core.TrackSpec(
-            jump=JUMP,
+            jump=MAX_JUMP,
             reach=self.reach,
             exact_position=float(self.exact[0]),
             exact_rotation=float(self.exact[1]),
@@ -318,7 +318,7 @@ class PathProblem:
         """Return the name of a joint of q (n,) that is outside its limits; None if none is."""
         at = to_kernel(self.robot, q)
         inside = to_kernel(self.robot, clipped(self.robot, q))
-        out = np.abs(coordinate_difference(at, inside)) > EDGE * np.maximum(
+        out = np.abs(coordinate_difference(at, inside)) > LIMIT_TOLERANCE * np.maximum(
             self.units, np.abs(inside)
         )
         return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
@@ -373,8 +373,8 @@ class PathProblem:
 
         Return the configurations at x1, and a mask (K,) of those that arrive.
         """
-        course = self.course(np.stack([x0, x1], axis=1), _DIVISIONS)
-        then = self.tracked(q, course, _DIVISIONS)[1]
+        course = self.course(np.stack([x0, x1], axis=1), _MAX_HALVINGS)
+        then = self.tracked(q, course, _MAX_HALVINGS)[1]
         return then, np.isfinite(then[:, 0])
 
     def loosened(self, at: int) -> PathProblem | None:

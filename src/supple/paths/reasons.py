@@ -10,8 +10,8 @@ from supple.kinematics.configuration import coordinate_difference, to_kernel
 from supple.motion.linearization import Array
 from supple.paths.problem import PathProblem
 
-_HELD = 1e-6  # distance from a limit, in a joint's unit, below which the joint is at the limit
-_SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
+_AT_LIMIT_DISTANCE = 1e-6  # in a joint's unit
+_SINGULAR_SIGMA = 0.02  # σ_min of J below which a branch ends because of a singularity
 
 
 def out_of_reach(path: PathProblem, at: int) -> str | None:
@@ -27,7 +27,7 @@ def out_of_reach(path: PathProblem, at: int) -> str | None:
     known = isinstance(path.arm, ClosedFormArm | AnyArm)  # these arms compute all solutions
     if not known and found.status[0] != SolveStatus.UNREACHABLE:
         said = f"no solution of the target was found; the closest misses it by {missed}"
-    held = _room(path, found.q[0]) < _HELD
+    held = _room(path, found.q[0]) < _AT_LIMIT_DISTANCE
     return f"{said}; {_limit(path, int(np.argmax(held)))}" if held.any() else said
 
 
@@ -57,14 +57,14 @@ def why(path: PathProblem, at: int, q: Array) -> str:
     said = blocked(path, at + 1, then[0]) if good[0] else None
     if said is not None:
         return said
-    held = _room(path, then[0]) < _HELD
+    held = _room(path, then[0]) < _AT_LIMIT_DISTANCE
     if not good[0] and held.any():
         return _limit(path, int(np.argmax(held)))
     room, J = _room(path, q), path.problem.layout.jacobian(q[None])[0] * path.units
     sigma = np.linalg.svd(J / path.scale, compute_uv=False)[-1]
-    if room.min() < 0.05 and sigma > _SINGULAR:
+    if room.min() < 0.05 and sigma > _SINGULAR_SIGMA:
         return _limit(path, int(np.argmin(room)))
-    if sigma < 5 * _SINGULAR:
+    if sigma < 5 * _SINGULAR_SIGMA:
         return f"the arm is singular, smallest singular value {sigma:.2g}"
     return "no solution of the next target is near"
 

@@ -19,15 +19,15 @@ from supple.kinematics.configuration import (
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices
 from supple.paths.joint_path import JointPath
-from supple.paths.problem import EDGE, PathProblem, Track
+from supple.paths.problem import LIMIT_TOLERANCE, PathProblem, Track
 from supple.paths.spline import Spline
 
-_HALVINGS = 12  # maximum number of times that an interval between samples is halved
-_CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
+_MAX_HALVINGS = 12  # of an interval between samples
+_CHECK_PLACES = np.array([0.25, 0.5, 0.75])  # between samples, for the deviation
 _RECHECKED_INTERVALS = 4  # intervals on either side of an added sample that are checked again first
-_MARGIN = 16  # samples beyond those intervals that the spline of such a check goes through
-_PARTS = 2, 4  # into how many parts an interval between targets is divided, and then each part
-_MOST = 20  # largest number of samples, for each target
+_MARGIN_SAMPLES = 16  # samples beyond those intervals that the spline of such a check goes through
+_DIVISION_PARTS = 2, 4  # of an interval between targets, and then of each part
+_MAX_SAMPLES_PER_TARGET = 20
 # Fraction of the tolerances allowed at the checks; errors between them may be larger.
 _TOLERANCE_FRACTION = 0.5
 
@@ -54,8 +54,8 @@ def refined(path: PathProblem, track: Track) -> Refined:
         guess = interpolated(path.robot, track.x, track.q, x)
         q, end = _filled(path, guess, x)
         x, q, whole = x[:end], q[:end], whole and end == len(x)
-    smallest = np.diff(targets).min(initial=np.inf) / 2**_HALVINGS
-    most = _MOST * (len(x) + 2**_HALVINGS // 8)
+    smallest = np.diff(targets).min(initial=np.inf) / 2**_MAX_HALVINGS
+    most = _MAX_SAMPLES_PER_TARGET * (len(x) + 2**_MAX_HALVINGS // 8)
     checked = np.arange(len(x) - 1)
     while len(x) > 1:
         worst, bad, parts = _deviating(path, x, q, checked)
@@ -88,7 +88,7 @@ def refined(path: PathProblem, track: Track) -> Refined:
 
 def _inside(path: PathProblem, track: Track) -> Track:
     """Return a track up to its first configuration outside the joint limits."""
-    low, high = path.robot.lower - EDGE, path.robot.upper + EDGE
+    low, high = path.robot.lower - LIMIT_TOLERANCE, path.robot.upper + LIMIT_TOLERANCE
     q = to_kernel(path.robot, track.q)
     out = ((q < low) | (q > high)).any(axis=1)
     end = int(out.argmax()) if out.any() else len(track.x)
@@ -118,12 +118,13 @@ def _deviating(
 
     For these, the number of parts (K,) into which they are divided is returned as well. The joint
     path is the one that `JointPath` makes from x and q; if not all intervals are checked, it is
-    made from the samples around these intervals, with an error of the order of 0.27^_MARGIN.
+    made from the samples around these intervals, with an error of the order of
+    0.27^_MARGIN_SAMPLES.
     """
     lower, upper = path.robot.lower, path.robot.upper
-    own = slice(max(0, checked[0] - _MARGIN), checked[-1] + 2 + _MARGIN)
+    own = slice(max(0, checked[0] - _MARGIN_SAMPLES), checked[-1] + 2 + _MARGIN_SAMPLES)
     begin, length = x[checked], x[checked + 1] - x[checked]
-    between = begin[:, None] + length[:, None] * _CHECKS
+    between = begin[:, None] + length[:, None] * _CHECK_PLACES
     robot = path.robot
     spline = Spline.inside(x[own], clipped(robot, q[own]), lower, upper, robot)
     at = clipped(robot, spline(between.ravel()))
@@ -144,4 +145,4 @@ def _deviating(
     excess = np.maximum(excess, (error / (_TOLERANCE_FRACTION * path.tolerances)).max(axis=1))
     bad = np.nonzero(excess > 1)[0]
     again = length[bad] < 0.75 * np.diff(path.targets.x).min()
-    return worst, checked[bad], np.where(again, _PARTS[1], _PARTS[0])
+    return worst, checked[bad], np.where(again, _DIVISION_PARTS[1], _DIVISION_PARTS[0])

@@ -26,8 +26,8 @@ from supple.motion.linearization import Array
 # The angular velocities (N, 3), given the term `bent` (N - 1, 3) at the ends of the pieces.
 Solve: TypeAlias = Callable[[Array], Array]
 
-_ROUNDS = 60  # largest number of corrections of the angular velocities
-_SAME = 1e-13  # relative change of the angular velocities at which the corrections end
+_MAX_CORRECTIONS = 60  # of the angular velocities
+_VELOCITY_TOLERANCE = 1e-13  # relative change at which the corrections end
 
 
 def rotation_pieces(s: Array, steps: Array) -> Array:
@@ -58,11 +58,11 @@ def _velocities(h: Array, chord: Array, steps: Array) -> Array:
     inverse = right_jacobian_inverse(steps)
     solve = (_three if len(steps) == 2 else _many)(h, chord, steps, inverse)
     made, bent = np.zeros((len(steps) + 1, 3)), np.zeros_like(steps)
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_CORRECTIONS):
         before = made
         made = solve(bent)
         bent = bend(steps, _times(inverse, made[1:]))
-        if np.abs(made - before).max() <= _SAME * np.abs(made).max():
+        if np.abs(made - before).max() <= _VELOCITY_TOLERANCE * np.abs(made).max():
             break
     return made
 

@@ -18,8 +18,8 @@ from supple.ik.branches.arms import RedundantArm
 from supple.kinematics.configuration import integrate_coordinate
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
-from supple.paths.layers import FEW, SEEDS, Layers
-from supple.paths.problem import JUMP, PathProblem, Track
+from supple.paths.layers import FIRST_SEEDS, MAX_SEEDS, Layers
+from supple.paths.problem import MAX_JUMP, PathProblem, Track
 from supple.paths.tracks import coarse, continued, tracks
 
 # Distance, in units of the joints, below which a solution is not a new one.
@@ -36,8 +36,9 @@ class SelfMotion(Layers):
         self.shortened = self.tracked = self.sampled = self.widened = False
         layers = coarse(len(path.targets.x))
         self._solve(layers[:1])
-        layers = layers if self._first_empty(layers[:1], SEEDS) else layers[:0]
-        super().__init__(self.path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
+        layers = layers if self._first_empty(layers[:1], MAX_SEEDS) else layers[:0]
+        tracks = self._tracks(layers, [0][: len(layers)], FIRST_SEEDS)
+        super().__init__(self.path, start, layers, tracks)
 
     def track(self, part: Part) -> Track:
         """Return the configurations of a part of a route, with 2π wraps inside the limits.
@@ -68,7 +69,7 @@ class SelfMotion(Layers):
         if not self.tracked:
             self.tracked = True
             last = len(self.layers) - 1
-            others = self._tracks(self.layers, sorted({last // 2, last} - {0}), FEW)
+            others = self._tracks(self.layers, sorted({last // 2, last} - {0}), FIRST_SEEDS)
             every = np.concatenate([self.graph.q, others.q], axis=1)
             self.graph = PathGraph(others.x, every, None, self.path.cost)
             return True
@@ -114,7 +115,7 @@ class SelfMotion(Layers):
     def _solved(self, layers: Indices) -> Indices:
         """Return the layers before the first one without solutions, where the path then ends."""
         self._solve(layers)
-        layers = layers[: self._first_empty(layers, SEEDS)]
+        layers = layers[: self._first_empty(layers, MAX_SEEDS)]
         self.count = min(self.count, int(layers[-1]) + 1)
         return layers
 
@@ -161,7 +162,7 @@ class SelfMotion(Layers):
         if self.path.obstacles is None or not len(q):
             return q
         free = q[self.path.obstacles.check.free(q)]
-        return free if len(free) else self.path.searched(at, FEW, SEEDS)
+        return free if len(free) else self.path.searched(at, FIRST_SEEDS, MAX_SEEDS)
 
     def _widen(self, layers: Indices) -> None:
         """Add solutions at and near joint limits, which lie between the values of the grid.
@@ -205,7 +206,7 @@ class SelfMotion(Layers):
         counts = np.array([len(each) for each in nodes])
         q = np.full((len(layers), counts.max(), dof), np.nan)
         q[np.arange(q.shape[1]) < counts[:, None]] = np.concatenate(nodes)
-        reach = JUMP * path.units
+        reach = MAX_JUMP * path.units
         reach[self.arm.coordinate] = 1.5 * (self.arm.values[1] - self.arm.values[0])
         cost = path.cost._replace(turns=path.turns)
         return PathGraph(path.targets.x[layers], q, None, cost).with_near_steps(reach)

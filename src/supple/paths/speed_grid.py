@@ -12,12 +12,12 @@ from supple.motion.linearization import Array
 from supple.paths.graded_law import Grading
 from supple.paths.spline import Spline
 
-CELLS = 300  # least number of cells of b(u)
+MIN_CELLS = 300  # of b(u)
 _TURNING_SPEED = 1e-9  # |q'| where the path turns back, relative to its largest value nearby
-_SAME = 1e-9  # distance of two points that count as one, relative to the length of a piece
-_LOST = 1e-3  # fraction of the duration that may be lost because cells are coarse
-_MOST = 9  # largest number of parts into which a cell is divided
-_GROWTH = 0.5  # largest fraction by which the number of cells grows in a round to lose less time
+_POINT_TOLERANCE = 1e-9  # distance of points that count as one, relative to the piece's length
+_MAX_DURATION_LOSS = 1e-3  # fraction of the duration that may be lost because cells are coarse
+_MAX_PARTS = 9  # of a cell in one division
+_MAX_GROWTH = 0.5  # of the number of cells, as a fraction, in a round to lose less time
 
 
 def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Array]:
@@ -33,7 +33,7 @@ def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Ar
     s = np.sort(np.concatenate([spline.s, inner]))
     ends = grading.inverse(s)
     ends[0], ends[-1] = 0.0, 1.0
-    parts = np.maximum(1, np.ceil(np.diff(ends) * CELLS - 1e-9)).astype(np.intp)
+    parts = np.maximum(1, np.ceil(np.diff(ends) * MIN_CELLS - 1e-9)).astype(np.intp)
     u, piece, _ = divided(ends, spline.piece((s[1:] + s[:-1]) / 2), parts)
     return u, piece, ends[np.isin(s, turns)]
 
@@ -53,7 +53,7 @@ def turning_points(spline: Spline) -> Array:
     far = -(b + np.copysign(np.sqrt(np.maximum(b * b - 3 * a * c, 0)), b))
     with np.errstate(divide="ignore", invalid="ignore"):
         x = np.nan_to_num(np.concatenate([far / (3 * c), a / far]), nan=-1)
-    piece, near = np.tile(piece, 2), _SAME * np.tile(h, 2)
+    piece, near = np.tile(piece, 2), _POINT_TOLERANCE * np.tile(h, 2)
     inside = (x >= -near) & (x <= np.tile(h, 2) + near)
     x, piece, near = x[inside], piece[inside], near[inside]
     s = spline.s[piece] + x
@@ -92,11 +92,11 @@ def divisions(lost: Array) -> NDArray[np.intp]:
     A cell that loses a fraction x of the duration loses about x/k if it is divided into k parts.
     The fewest parts with a given sum of these losses have k in proportion to √x.
     """
-    root, target = np.sqrt(lost), max(_LOST, float(lost.sum()) / 4)
+    root, target = np.sqrt(lost), max(_MAX_DURATION_LOSS, float(lost.sum()) / 4)
     while True:
         wanted = np.ceil(root * (root.sum() / target) - 0.5)
-        parts = np.asarray(np.clip(wanted, 1, _MOST), np.intp)
-        if (parts - 1).sum() <= _GROWTH * len(lost):
+        parts = np.asarray(np.clip(wanted, 1, _MAX_PARTS), np.intp)
+        if (parts - 1).sum() <= _MAX_GROWTH * len(lost):
             return parts
         target *= 1.2
 

@@ -19,7 +19,7 @@ from supple.kinematics.rotation import log
 from supple.motion.linearization import Array
 from supple.tasks.inputs import per_task
 
-COUNT = 200  # number of intervals of a path given by a function, before refinement
+PATH_INTERVALS = 200  # number of intervals of a path given by a function, before refinement
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class PathTargets:
             if length is None:
                 raise InputError("a path that is a function needs length=; given: None")
             end = number(length, "length", above=0)
-            x = np.linspace(0, end, COUNT + 1)
+            x = np.linspace(0, end, PATH_INTERVALS + 1)
             targets = np.stack([convert(given(float(each))) for each in x])
             every = np.arange(len(x))
             made = PathTargets(problem, x, targets, every, lambda at: convert(given(at)))

@@ -18,20 +18,20 @@ import numpy as np
 from supple.kinematics.configuration import difference
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
-from supple.paths.layers import SEEDS, Layers
+from supple.paths.layers import MAX_SEEDS, Layers
 from supple.paths.problem import PathProblem
 
-LAYERS = 32  # number of steps in which sampled solutions are tracked, before refinement
-TRACKS = 48  # number of solutions that are sampled at one target
-_CLOSE = 0.05  # distance, in units of the joints, at which a track continues another one
-_COARSE = 2  # maximum number of times that a step of a track is halved
+TRACK_STEPS = 32  # number of steps in which sampled solutions are tracked, before refinement
+SAMPLED_SOLUTIONS = 48  # number of solutions that are sampled at one target
+_JOIN_DISTANCE = 0.05  # distance, in units of the joints, at which a track continues another one
+_MAX_HALVINGS = 2  # of a step of a track
 
 
 def coarse(count: int) -> Indices:
     """Return the targets (L,) at which solutions of a path of `count` targets are sampled."""
     if not count:
         return np.empty(0, dtype=np.intp)
-    return np.unique(np.linspace(0, count - 1, min(LAYERS, count - 1) + 1).astype(int))
+    return np.unique(np.linspace(0, count - 1, min(TRACK_STEPS, count - 1) + 1).astype(int))
 
 
 def tracks(path: PathProblem, x: Array, samples: Mapping[int, Array]) -> PathGraph:
@@ -51,7 +51,7 @@ def _both_ways(path: PathProblem, x: Array, at: int, q: Array) -> Array:
     """Return the tracks (L, K, n) of configurations (K, n) at layer `at`, forward and backward."""
     made = np.full((len(x), *q.shape), np.nan)
     for way in (slice(at, None, -1), slice(at, None)):
-        made[way] = path.tracked(q, path.course(x[None, way], _COARSE), _COARSE)
+        made[way] = path.tracked(q, path.course(x[None, way], _MAX_HALVINGS), _MAX_HALVINGS)
     return made
 
 
@@ -62,8 +62,8 @@ def continued(path: PathProblem, graph: PathGraph, layers: Indices) -> PathGraph
     q = np.full((len(x), *graph.q.shape[1:]), np.nan)
     q[:shared] = graph.q[:shared]
     last = np.isfinite(q[shared - 1, :, 0])
-    course = path.course(x[None, shared - 1 :], _COARSE)
-    q[shared - 1 :, last] = path.tracked(q[shared - 1, last], course, _COARSE)
+    course = path.course(x[None, shared - 1 :], _MAX_HALVINGS)
+    q[shared - 1 :, last] = path.tracked(q[shared - 1, last], course, _MAX_HALVINGS)
     return replace(graph, x=x, q=q)
 
 
@@ -134,7 +134,7 @@ class Tracks(Layers):
         if at == 0 and self.start is not None:
             return self.start[None]
         if at not in self.samples:
-            self.samples[at] = self.path.searched(at, TRACKS, SEEDS if at else 0)
+            self.samples[at] = self.path.searched(at, SAMPLED_SOLUTIONS, MAX_SEEDS if at else 0)
         return self.samples[at]
 
     def _graph(self, layers: Indices) -> PathGraph:
@@ -170,13 +170,13 @@ class Tracks(Layers):
                 inner, rest = (slice(k, stop, way) for k, stop in ((begin, end), (end, None)))
                 places = np.append(x[inner], x[end])
                 then = self.path.tracked(
-                    made[begin, own], self.path.course(places[None], _COARSE), _COARSE
+                    made[begin, own], self.path.course(places[None], _MAX_HALVINGS), _MAX_HALVINGS
                 )
                 made[inner, own] = then[:-1]
                 away = difference(self.path.robot, then[-1], made[end, own]) / self.path.units
-                other = ~(np.abs(away).max(axis=1) < _CLOSE)
-                course = self.path.course(x[None, rest], _COARSE)
+                other = ~(np.abs(away).max(axis=1) < _JOIN_DISTANCE)
+                course = self.path.course(x[None, rest], _MAX_HALVINGS)
                 made[rest, np.nonzero(own)[0][other]] = self.path.tracked(
-                    then[-1, other], course, _COARSE
+                    then[-1, other], course, _MAX_HALVINGS
                 )
         return made
