@@ -153,8 +153,8 @@ void bind_servo(nb::module_& m) {
       .value("COLLISION_LIMIT", at_collision)
       .value("COLLISION_EXCEEDED", over_collision)
       .value("HELD_EXCEEDED", over_held);
-  m.attr("NEARLY") = nearly;
-  m.attr("EXCEEDS") = exceeds;
+  m.attr("AT_LIMIT_RATIO") = nearly;
+  m.attr("EXCEEDED_RATIO") = exceeds;
   m.attr("NOTICED_ERROR") = ServoHolding::noticed_error;
   m.attr("PRIORITY_WEIGHT") = priority_weight<double>;
   m.attr("WEIGHTED_RIDGE") = weighted_ridge<double>;

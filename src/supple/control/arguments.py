@@ -28,7 +28,7 @@ from supple.tasks.layout import CompiledTasks
 from supple.tasks.rows import TaskRows
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
-GAIN = 20.0  # default gain of the error to a target [1/s]
+DEFAULT_GAIN = 20.0  # default gain of the error to a target [1/s]
 ACCELERATION_TIME = 0.15  # default time in which a joint reaches its speed limit [s]
 
 
@@ -97,7 +97,7 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
     v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk. Within a range r, v is
     at most sqrt(a r), because the joint starts at rest. Joints that move no task do not count.
     """
-    largest = min(GAIN, 1 / dt)
+    largest = min(DEFAULT_GAIN, 1 / dt)
     if brakes:
         return largest
     a, room = limits.max_acceleration, limits.upper - limits.lower
@@ -107,7 +107,7 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
     with np.errstate(invalid="ignore", over="ignore"):  # inf/inf: no limit of speed or acceleration
         times = np.minimum(limits.max_speed, np.sqrt(a * room)) / a + a / limits.max_jerk
     slowest = float(times.max(initial=0.0, where=np.isfinite(times) & moving_joints(layout)))
-    return min(largest, 2 / slowest if slowest > 0 else GAIN)
+    return min(largest, 2 / slowest if slowest > 0 else DEFAULT_GAIN)
 
 
 def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:

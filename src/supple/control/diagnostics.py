@@ -23,7 +23,7 @@ from supple.steps.stateful import StatefulStep
 from supple.steps.step import Step, damping_of
 
 _ROUNDING = 1e-12  # fraction of the task below which a number is shown as zero
-_LITTLE = 1e-6  # fraction of the task below which a component counts as zero
+_NEGLIGIBLE_SHARE = 1e-6  # fraction of the task below which a component counts as zero
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def explain_taken(
     rule, seen = damping_inside(step, lin)
     damped = rule is not None or lambda2 > 0
     reason = "" if rule is None else _reason_taken(rule, seen, chosen)
-    if abs(lambda2 - chosen) > _LITTLE**2 * float(lin.sigma[0]) ** 2:
+    if abs(lambda2 - chosen) > _NEGLIGIBLE_SHARE**2 * float(lin.sigma[0]) ** 2:
         raised = f"limits raise lambda2 from {chosen:.3g} to {lambda2:.3g}"
         lowered = f"limits need no more than lambda2 = {lambda2:.3g}"
         more = raised if lambda2 > chosen else lowered
@@ -314,7 +314,7 @@ def _direction(
     missed: float | None = None
     if i >= lin.rank and dq is not None:
         gain, missed = 0.0, 1.0
-    elif dq is not None and abs(commanded) > _LITTLE * np.linalg.norm(lin.e):
+    elif dq is not None and abs(commanded) > _NEGLIGIBLE_SHARE * np.linalg.norm(lin.e):
         gain = way * float(lin.V[:, i] @ dq) / commanded
         missed = 1 - sigma * gain
         missed = missed if abs(missed * commanded) > _ROUNDING * np.linalg.norm(lin.e) else 0.0

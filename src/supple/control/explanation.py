@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from supple._core import NEARLY
+from supple._core import AT_LIMIT_RATIO
 from supple.control.constraints import acting
 from supple.control.diagnostics import Report, explain_taken, unlimited_step
 from supple.control.guard import acting_pairs
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Fraction of a command, lost to damping, above which a report mentions the loss.
 _MENTIONED_LOSS = 1e-3
-_SAME = 1e-6  # relative difference below which two joint velocities count as parallel
+_PARALLEL_TOLERANCE = 1e-6  # relative difference below which two joint velocities count as parallel
 
 
 def explain_last_step(servo: Servo) -> Report:
@@ -48,7 +48,7 @@ def explain_last_step(servo: Servo) -> Report:
             servo._joint_flags.tolist(),
             servo.limits.exceeded(before, qd, servo.dt),
         ),
-        max_norm=servo._bound if speed >= servo._bound * NEARLY else None,
+        max_norm=servo._bound if speed >= servo._bound * AT_LIMIT_RATIO else None,
         mode=servo.limits.mode if servo._held else None,
         factor=_factor(servo, linearization),
         constraints=(
@@ -97,5 +97,5 @@ def _factor(servo: Servo, linearization: Linearization) -> float | None:
         step = servo._before + servo.dt * (step - servo._rest_gain * servo._before)
     qd, size = servo._qd, float(step @ step)
     factor = float(step @ qd) / size if size > 0 else 0.0
-    kept = np.abs(qd - factor * step).max() <= _SAME * math.sqrt(size)
+    kept = np.abs(qd - factor * step).max() <= _PARALLEL_TOLERANCE * math.sqrt(size)
     return factor if kept else None

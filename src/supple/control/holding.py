@@ -21,7 +21,7 @@ from supple.tasks.closure import closure_tasks
 from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.rows import WORLD, TaskRows
 
-_CONFLICT = 0.1  # fraction of an error, left by the best joint motion, above which tasks conflict
+_CONFLICT_SHARE = 0.1  # of an error, left by the best joint motion, above which tasks conflict
 
 
 class HeldTasks:
@@ -182,7 +182,7 @@ def reason(held: HeldTasks, robot: Robot, q: Array, targets: Array, shares: Arra
 
     def of(k: int) -> str:
         rows = slice(ends[k] - held.layout.counts[k], ends[k])  # type: ignore[union-attr]
-        conflict = left[rows].max() > _CONFLICT * np.abs(e[rows]).max()
+        conflict = left[rows].max() > _CONFLICT_SHARE * np.abs(e[rows]).max()
         if conflict:
             return "no motion of the joints meets all held tasks"
         return "the limits of the joints do not allow more in this step"

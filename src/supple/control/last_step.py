@@ -19,12 +19,12 @@ from supple.tasks.layout import CompiledTasks
 if TYPE_CHECKING:
     from supple.control.controller import AnyStep
 
-_NOTHING = 1e-12  # fraction of a command below which a loss is due to rounding
+_ROUNDING_LOSS = 1e-12  # fraction of a command below which a loss is due to rounding
 _DAMPED = int(StepStatus.DAMPED)
 _status = functools.cache(StepStatus)  # cached, because making a combined flag takes microseconds
 # A step with a numerical filter counts as damped if the filter removes more than this fraction,
 # α²/(σ² + α²), of the motion along the weakest direction.
-_NEGLIGIBLE = 1e-9
+_NEGLIGIBLE_FILTERING = 1e-9
 
 
 class LastStep(_core.Servo):
@@ -68,7 +68,7 @@ class LastStep(_core.Servo):
         if found is None:
             return False
         sigma, _, _, alpha2, _ = found
-        return alpha2 > _NEGLIGIBLE * (sigma * sigma + alpha2)
+        return alpha2 > _NEGLIGIBLE_FILTERING * (sigma * sigma + alpha2)
 
     @property
     def active(self) -> NDArray[np.int8]:
@@ -91,7 +91,7 @@ class LastStep(_core.Servo):
             return flags
         damped = self._damps or (
             self._chosen == 0
-            and self._missed > _NOTHING
+            and self._missed > _ROUNDING_LOSS
             and bool(self._gives_up(self._J, self._e, self._step))
         )
         return flags | _DAMPED if damped else flags

@@ -15,7 +15,7 @@ from supple.tasks import Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import CompiledTasks
 
-_MENTIONED = 1e-3  # fraction of a command, and of the largest one, above which a loss is reported
+_MENTIONED_LOSS = 1e-3  # as a fraction of a command, and of the largest one
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class TaskShares:
         told = []
         for k, name in enumerate(self.tasks):
             commanded, missed = self.commanded[:, k], self.missed[:, k]
-            there = missed > _MENTIONED * np.maximum(commanded, commanded.max(initial=0.0))
+            there = missed > _MENTIONED_LOSS * np.maximum(commanded, commanded.max(initial=0.0))
             if not there.any():
                 continue
             share = (missed[there] / np.maximum(commanded[there], missed[there])).max()

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from supple._core import EXCEEDS, NEARLY
+from supple._core import AT_LIMIT_RATIO, EXCEEDED_RATIO
 from supple.control.diagnostics import Held
 from supple.motion.limits import Limits, boxes_of_joints
 from supple.motion.linearization import Array
@@ -49,8 +49,8 @@ def statuses_of(
         damped: Mask (K,) of the steps in which the damping rule acts.
         limited: Mask (K,) of the steps that limits, or the bound, changed.
     """
-    at_bound = np.sqrt((qd * qd).sum(axis=1)) >= bound * NEARLY
-    exceeds = limits.exceeded(before, qd, dt) > EXCEEDS
+    at_bound = np.sqrt((qd * qd).sum(axis=1)) >= bound * AT_LIMIT_RATIO
+    exceeds = limits.exceeded(before, qd, dt) > EXCEEDED_RATIO
     ends = _held_ends(before, active, exceeds)
     at_norm = limited & (at_bound | ~active.any(axis=1)) & np.isfinite(bound)
     jerks = jerk_exceeded(limits, before, change, qd, dt).any(axis=1)
@@ -77,7 +77,7 @@ def jerk_exceeded(
     """
     most = limits.max_jerk * dt * dt
     rounding = 8 * np.finfo(np.float64).eps * (np.abs(before) + np.abs(qd))
-    return np.asarray(np.abs(qd - before - change) > most * EXCEEDS + rounding)
+    return np.asarray(np.abs(qd - before - change) > most * EXCEEDED_RATIO + rounding)
 
 
 def limits_acting(
@@ -110,9 +110,9 @@ def limits_acting(
     inside = (lower <= q) & (q <= upper)
     kinds[held] = np.select(
         [
-            inside & (fastest >= speed * NEARLY),
-            inside & (more >= acceleration * dt * NEARLY),
-            inside & (more - end * change >= jerk * dt * dt * NEARLY),
+            inside & (fastest >= speed * AT_LIMIT_RATIO),
+            inside & (more >= acceleration * dt * AT_LIMIT_RATIO),
+            inside & (more - end * change >= jerk * dt * dt * AT_LIMIT_RATIO),
             # a joint that reduces its acceleration as it approaches its speed limit
             inside & np.isfinite(jerk) & _approaches(limits, joints, q, before, change, end, dt),
         ],
@@ -138,7 +138,8 @@ def _approaches(
         boxes_of_joints(each, joints, q, before, dt, change) for each in (limits, unbounded)
     )
     same = [
-        np.abs(a - b) <= (1 - NEARLY) * np.abs(b) for a, b in zip(with_ends, without, strict=True)
+        np.abs(a - b) <= (1 - AT_LIMIT_RATIO) * np.abs(b)
+        for a, b in zip(with_ends, without, strict=True)
     ]
     return np.where(end > 0, same[1], same[0])
 
@@ -170,7 +171,7 @@ def held_joints(
         flags: The limits that act on each joint (n,), as values of `StepStatus`.
         exceeded: Ratio of each joint's acceleration to its limit (n,).
     """
-    held, ends = [], _held_ends(before, active, exceeded > EXCEEDS)
+    held, ends = [], _held_ends(before, active, exceeded > EXCEEDED_RATIO)
     for j in np.flatnonzero(ends).tolist():
         which = next((name for kind, name in _LIMIT_NAMES.items() if kind & int(flags[j])), None)
         if which is None:  # held by the bound on the norm
@@ -182,6 +183,6 @@ def held_joints(
             "acceleration": upper * limits.max_acceleration[j],
             "jerk": upper * limits.max_jerk[j],
         }
-        excess = float(exceeded[j]) if exceeded[j] > EXCEEDS else 1.0
+        excess = float(exceeded[j]) if exceeded[j] > EXCEEDED_RATIO else 1.0
         held.append(Held(names[j], which, upper, float(values[which]), excess))
     return tuple(held)

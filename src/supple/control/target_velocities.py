@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from supple import _core
 from supple._arrays.checks import coordinates, number
 from supple._arrays.errors import raise_unusable_out
-from supple.control.arguments import GAIN, limits_for, task_gains
+from supple.control.arguments import DEFAULT_GAIN, limits_for, task_gains
 from supple.control.velocity_ik import GeneralVelocityIk
 from supple.damping import Constant
 from supple.errors import InputError, short_repr
@@ -187,7 +187,7 @@ def _prepared(
     if (dt is None) != (limits is None):
         raise InputError("limits need dt, the length of a step [s], and dt needs limits")
     length = 1.0 if dt is None else number(dt, "dt", above=0)
-    default = GAIN if dt is None else min(GAIN, 1 / length)
+    default = DEFAULT_GAIN if dt is None else min(DEFAULT_GAIN, 1 / length)
     factor = number(default if gain is None else gain, "gain", least=0)
     brakes = bool(np.isfinite([bounds.max_acceleration, bounds.max_jerk]).any())
     kernel = _core.Velocity(

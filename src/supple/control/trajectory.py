@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from supple.plot.animation import Animation
 
-_SAME = 1e-9  # distance of a joint below which two configurations count as equal [rad or m]
+_EQUAL_DISTANCE = 1e-9  # of each joint, below which two configurations count as equal [rad or m]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -331,7 +331,7 @@ def _check_continues(first: Trajectory, second: Trajectory) -> None:
         )
     layout = first._layout if first.robot is not None else second._layout
     gap = np.abs(difference(layout, second.q[0], first.q[-1]))
-    if not gap.max() <= _SAME:
+    if not gap.max() <= _EQUAL_DISTANCE:
         j = int(gap.argmax())
         robot = a if a is not None else b
         before, then = (to_kernel(layout, q)[j] for q in (first.q[-1], second.q[0]))
