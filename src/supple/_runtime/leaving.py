@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from supple import _core
 
-_PATIENCE = 1.0  # time for other threads to finish [s]
+_MAX_WAIT = 1.0  # time for other threads to finish [s]
 
 
 class Owner(Protocol):
@@ -31,7 +31,7 @@ def _leave() -> None:
     plain Python objects. Objects on the stack of a daemon thread cannot be released, so warnings
     about leaks are switched off if there is a daemon thread.
     """
-    _core.close_down(_PATIENCE)
+    _core.close_down(_MAX_WAIT)
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "supple" and module is not None:
             for value in list(vars(module).values()):

@@ -23,7 +23,7 @@ from supple.cli.solve import one_solution
 from supple.errors import InputError
 from supple.kinematics.branch import BRANCHES, branch_legend, branch_words, has_branches
 
-_COLUMN = 10  # width of a solution's column [characters]
+_COLUMN_WIDTH = 10  # width of a solution's column [characters]
 
 
 @click.command()
@@ -116,7 +116,7 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
         away = np.abs(robot.difference(found.q, near)).max(axis=1)
         rows.append(["largest move from q0", *(f"{x:.3g}" for x in away)])
     label = max(len(row[0]) for row in rows) + 2
-    fit = max((Console().width - label) // _COLUMN, 1)
+    fit = max((Console().width - label) // _COLUMN_WIDTH, 1)
     title = f"{robot.name}: {str(found).partition(chr(10))[0]}"
     for first in range(0, len(found), fit):
         part = slice(first + 1, first + 1 + fit)

@@ -11,7 +11,7 @@ import supple as sp
 from supple.cli.console import FAILED, as_json_option, print_json, print_table
 from supple.cli.robots import configuration, with_robot, world_of, world_options
 
-_SHOWN = 10  # number of pairs that are listed
+_MAX_LISTED_PAIRS = 10  # number of pairs that are listed
 _SAMPLES = 1000  # number of random configurations; the fraction that collides is shown
 
 
@@ -56,7 +56,7 @@ def check(
         ]
         print_json({"collides": hit, "q": at.tolist(), "contacts": listed, "share": float(share)})
         ctx.exit(FAILED if hit else 0)
-    rows = [(f"{1e3 * c.distance:.2f} mm", c.one, c.other) for c in contacts[:_SHOWN]]
+    rows = [(f"{1e3 * c.distance:.2f} mm", c.one, c.other) for c in contacts[:_MAX_LISTED_PAIRS]]
     word = "collides" if hit else "is free"
     print_table(f"{robot.name} {word}: nearest pairs", ("distance", "link", "other"), rows)
     count = sum(map(len, shapes.values()))

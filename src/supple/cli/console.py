@@ -29,7 +29,7 @@ from rich.text import Text
 from supple._runtime.environment import thread_count
 from supple.errors import MissingExtraError
 
-NARROW = 80  # width below which lists are printed instead of tables [characters]
+NARROW_WIDTH = 80  # width below which lists are printed instead of tables [characters]
 _ANNOUNCED_FROM = 60.0  # duration from which a run is announced [s]
 FAILED = 1  # exit code of a command that ran, but not everything succeeded
 
@@ -84,7 +84,7 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) 
     console = Console()
     texts = [[plain(str(cell)) for cell in row] for row in rows]
     console.print(plain(title), style="bold", highlight=False)
-    if console.width < NARROW:
+    if console.width < NARROW_WIDTH:
         for row in texts:
             pairs = zip(head, row, strict=True)
             console.print(

@@ -12,7 +12,7 @@ from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from supple.cli.console import (
-    NARROW,
+    NARROW_WIDTH,
     check_figure,
     needs_matplotlib,
     plain,
@@ -112,7 +112,7 @@ def _list() -> None:
     for key, citation in PAPERS.items():
         of_paper = [each for each in EXPERIMENTS.values() if each.paper == key]
         console = Console()
-        if of_paper and console.width < NARROW:
+        if of_paper and console.width < NARROW_WIDTH:
             console.print(plain(citation), style="italic")
             for each in of_paper:
                 console.print(f"[bold]{each.name}[/]", plain(f"({each.figure}): {each.title}"))
@@ -205,7 +205,7 @@ def _claims(
         (plain(claim.statement), plain(claim.measured), _mark(claim.holds), plain(claim.why))
         for claim in outcome.claims
     ]
-    if console.width < NARROW:
+    if console.width < NARROW_WIDTH:
         console.print(plain(title), "", style="bold", sep="\n")
         for row in rows:
             for heading, words in zip(HEADINGS, row, strict=True):

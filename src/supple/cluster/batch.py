@@ -44,7 +44,7 @@ Array = NDArray[Any]
 Columns = Mapping[str, Array]
 
 PART_ROWS = 131_072  # number of targets in a part: about a second of work on one core
-_SAMPLE = 1000  # number of rows of each file that are checked before any work
+_CHECKED_ROWS = 1000  # number of rows of each file that are checked before any work
 _PREFERENCES = ("comfortable", "fast", "manipulability", "limits")
 
 
@@ -301,6 +301,6 @@ def solve_parquet(
                 f"given: {join_names(found.columns)} in {path}"
             )
         chosen = found
-        check_values(files.head(path, found.columns, _SAMPLE), found, stage.robot, path)
+        check_values(files.head(path, found.columns, _CHECKED_ROWS), found, stage.robot, path)
     assert chosen is not None
     return run(BatchJob(stage, files, chosen), folder, ray=ray, progress=progress)

@@ -57,12 +57,12 @@ Scheme = Literal["joints", "workspace", "singular", "paths"]
 
 VERSION = 1
 SCHEMES = ("joints", "workspace", "singular", "paths")
-BLOCK = 1024  # number of samples that share a stream of random numbers
-PATH = 32  # number of samples of a path
+BLOCK_SAMPLES = 1024  # number of samples that share a stream of random numbers
+PATH_SAMPLES = 32  # number of samples of a path
 PART_ROWS = 131_072  # number of samples in a part
-_NEAREST = 32  # number of configurations of which the one nearest to a singularity is taken
-_SEEDS = 32  # maximum number of seeds for a random pose, which may be out of reach
-_ROUNDS = 10_000  # maximum number of random poses that are tried for a sample of "workspace"
+_SINGULAR_CANDIDATES = 32  # configurations of which the one nearest to a singularity is taken
+_MAX_SEEDS = 32  # maximum number of seeds for a random pose, which may be out of reach
+_MAX_POSE_TRIALS = 10_000  # number of random poses that are tried for a sample of "workspace"
 _MAX_COUNT = 2**53
 _TIME_ESTIMATED_FROM = 100_000  # number of samples above which the time is estimated
 
@@ -138,7 +138,8 @@ class DatasetJob:
         T = self.robot.fk(q, self.frame, threads=threads)
         columns: dict[str, Any] = {"sample": sample}
         if self.scheme == "paths":
-            columns["path"], columns["step"] = sample // PATH, (sample % PATH).astype(np.int16)
+            columns["path"] = sample // PATH_SAMPLES
+            columns["step"] = (sample % PATH_SAMPLES).astype(np.int16)
         columns |= dict(zip(POSITION, T[:, :3, 3].T, strict=True))
         columns |= dict(
             zip(QUATERNION, quaternion(np.asarray(T[:, :3, :3], np.float64)).T, strict=True)
@@ -175,9 +176,9 @@ class DatasetJob:
             "singular": self._singular,
             "paths": self._paths,
         }
-        blocks = range(first // BLOCK, (first + count - 1) // BLOCK + 1)
+        blocks = range(first // BLOCK_SAMPLES, (first + count - 1) // BLOCK_SAMPLES + 1)
         drawn = [draw[self.scheme](self._random(block), threads) for block in blocks]
-        skip = first - blocks[0] * BLOCK
+        skip = first - blocks[0] * BLOCK_SAMPLES
         return np.concatenate(drawn)[skip : skip + count]
 
     def _random(self, block: int) -> np.random.Generator:
@@ -185,26 +186,28 @@ class DatasetJob:
         return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, block]))
 
     def _joints(self, random: np.random.Generator, threads: int | None) -> Array:
-        return self.robot.random(BLOCK, seed=random)
+        return self.robot.random(BLOCK_SAMPLES, seed=random)
 
     def _singular(self, random: np.random.Generator, threads: int | None) -> Array:
         """Return configurations, each the nearest to a singularity among 32 random ones."""
-        q = self.robot.random((BLOCK, _NEAREST), seed=random)
+        q = self.robot.random((BLOCK_SAMPLES, _SINGULAR_CANDIDATES), seed=random)
         sigma = self.robot.singular_values(q, self.frame, threads=threads)[..., -1]
-        return np.asarray(q[np.arange(BLOCK), sigma.argmin(axis=1)])
+        return np.asarray(q[np.arange(BLOCK_SAMPLES), sigma.argmin(axis=1)])
 
     def _paths(self, random: np.random.Generator, threads: int | None) -> Array:
         """Return configurations on straight lines in joint space between random configurations."""
-        start, end = np.moveaxis(self.robot.random((BLOCK // PATH, 2), seed=random), 1, 0)
-        share = np.linspace(0, 1, PATH)[:, None]
-        return np.asarray(((1 - share) * start[:, None] + share * end[:, None]).reshape(BLOCK, -1))
+        ends = self.robot.random((BLOCK_SAMPLES // PATH_SAMPLES, 2), seed=random)
+        start, end = np.moveaxis(ends, 1, 0)
+        share = np.linspace(0, 1, PATH_SAMPLES)[:, None]
+        q = (1 - share) * start[:, None] + share * end[:, None]
+        return np.asarray(q.reshape(BLOCK_SAMPLES, -1))
 
     def _workspace(self, random: np.random.Generator, threads: int | None) -> Array:
         """Return solutions of random poses that are uniform over the reachable poses."""
-        q = np.empty((BLOCK, self.robot.nq))
-        left = np.arange(BLOCK)
-        solver = Solver(self.robot, PoseTask(self.frame), max_seeds=_SEEDS, threads=threads)
-        for _ in range(_ROUNDS):
+        q = np.empty((BLOCK_SAMPLES, self.robot.nq))
+        left = np.arange(BLOCK_SAMPLES)
+        solver = Solver(self.robot, PoseTask(self.frame), max_seeds=_MAX_SEEDS, threads=threads)
+        for _ in range(_MAX_POSE_TRIALS):
             poses = random_poses(random, len(left), np.array(self.box))
             found = solver.batch(poses)
             met = np.asarray(found.success)
@@ -214,8 +217,8 @@ class DatasetJob:
                 return q
         raise InputError(
             "the scheme 'workspace' needs a robot that reaches random poses; given: "
-            f"{self.robot.name}, which reached none of {_ROUNDS} random poses for a sample. "
-            "Available: 'joints', 'singular', 'paths'"
+            f"{self.robot.name}, which reached none of {_MAX_POSE_TRIALS} random poses for a "
+            "sample. Available: 'joints', 'singular', 'paths'"
         )
 
 
@@ -349,7 +352,7 @@ def sample_dataset(
 
 def core_seconds(job: DatasetJob) -> float:
     """Return the estimated time of a dataset on one core [s], from its first 1024 samples."""
-    few = replace(job, count=min(job.count, BLOCK), part_rows=BLOCK)
+    few = replace(job, count=min(job.count, BLOCK_SAMPLES), part_rows=BLOCK_SAMPLES)
     replace(few, scheme="joints").compute(0, threads=1)  # imports what the first call needs
     began = time.process_time()
     few.compute(0, threads=1)
@@ -359,7 +362,7 @@ def core_seconds(job: DatasetJob) -> float:
 def _check_volume(job: DatasetJob) -> None:
     """Raise an error before any work if none of 2000 random poses is reachable."""
     T = random_poses(np.random.default_rng(0), 2000, np.array(job.box))
-    found = Solver(job.robot, PoseTask(job.frame), max_seeds=_SEEDS).batch(T)
+    found = Solver(job.robot, PoseTask(job.frame), max_seeds=_MAX_SEEDS).batch(T)
     if not found.success.any():
         raise InputError(
             f"the scheme 'workspace' needs a robot that reaches random poses; given: "

@@ -47,7 +47,7 @@ _FEW_SEEDS = 8  # maximum number of seeds of a pose in the first search
 _MORE_SEEDS = 32  # the same in a second search, for unreached poses next to a reached one
 _TOGETHER = {"cpu": 1, "cuda": 16}  # orientations in a part: a GPU needs many poses at a time
 _SAMPLES = 65_536  # number of random configurations whose positions determine the default bounds
-_MARGIN = 0.05  # margin around these positions, relative to the reach
+_BOUNDS_MARGIN = 0.05  # margin around these positions, relative to the reach
 _MAX_VOXELS = 2**31 - 1
 _PSI = 1.533751168755204288118041  # ψ⁴ = ψ + 4
 
@@ -80,7 +80,7 @@ def grid_around(robot: Robot, frame: str, spacing: float, levels: int, bounds: A
     """
     if bounds is None:
         at = robot.fk(robot.random(_SAMPLES, seed=0), frame)[:, :3, 3]
-        away = _MARGIN * reach(robot, frame)
+        away = _BOUNDS_MARGIN * reach(robot, frame)
         low, high = at.min(axis=0) - away, at.max(axis=0) + away
     else:
         low, high = finite_array(bounds, (2, 3), "bounds")

@@ -16,9 +16,9 @@ from supple import _core
 from supple.cluster.parts import Job, Summary, compute_part, job_id, part_path
 from supple.errors import InputError, MissingExtraError, SuppleError
 
-_AHEAD = 2  # number of submitted tasks per worker, so that a worker never waits for the next one
-_FEWEST = 4  # minimum number of submitted tasks, so that an autoscaler adds workers
-_LOOK = 1.0  # time between two queries of the cluster's resources [s]
+_TASKS_PER_WORKER = 2  # submitted tasks per worker, so that a worker never waits for the next one
+_MIN_TASKS = 4  # minimum number of submitted tasks, so that an autoscaler adds workers
+_QUERY_INTERVAL = 1.0  # time between two queries of the cluster's resources [s]
 _MAX_LOST = 8  # number of workers lost on the same part before the run fails
 _JOBS: dict[str, Job] = {}  # in a worker: the current job by its fingerprint, kept between parts
 
@@ -60,12 +60,14 @@ def parts_on_ray(
         room, looked = 0, -math.inf
         try:
             while todo or running:
-                if time.monotonic() - looked > _LOOK:  # the number of nodes may have changed
+                if (
+                    time.monotonic() - looked > _QUERY_INTERVAL
+                ):  # the number of nodes may have changed
                     room, looked = _room(ray, options), time.monotonic()
                 for _ in range(min(room - len(running), len(todo))):
                     index = todo.popleft()
                     running[task.remote(index, *arguments)] = index
-                ready, _ = ray.wait(list(running), timeout=_LOOK)
+                ready, _ = ray.wait(list(running), timeout=_QUERY_INTERVAL)
                 for reference in ready:
                     index = running.pop(reference)
                     part = _result(ray, reference, lost[index])
@@ -133,7 +135,7 @@ def _room(ray: Any, options: RayOptions) -> int:
         for name, each in (("CPU", options.cpus), ("GPU", options.gpus))
         if each
     ]
-    return max(_FEWEST, _AHEAD * math.floor(min(fits, default=1.0)))
+    return max(_MIN_TASKS, _TASKS_PER_WORKER * math.floor(min(fits, default=1.0)))
 
 
 @contextmanager

@@ -46,7 +46,8 @@ POSITION, QUATERNION, MATRIX = ("x", "y", "z"), ("qw", "qx", "qy", "qz"), "T"
 INVALID = "INVALID_TARGET"
 STATUSES = (*(status.name for status in SolveStatus), INVALID)
 _CHUNK = 8192  # number of rows that are converted at a time, so that they fit into the cache
-FAR = 50.0  # median distance of targets, relative to the reach, above which the unit cannot be m
+# Median distance of targets, relative to the reach, above which the unit cannot be m.
+FAR_DISTANCE_RATIO = 50.0
 # Column names of other programs for rotations; they do not tell the order of the numbers.
 _AMBIGUOUS = ("quaternion", "quat", "orientation", "rotation", "pose", "wxyz", "xyzw")
 
@@ -169,7 +170,7 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
     away = np.linalg.norm(rows[:, -3:] - robot.base[:3, 3], axis=1)
     away = away[np.isfinite(away)]
     size = reach(robot)
-    if len(away) and np.median(away) > FAR * size:
+    if len(away) and np.median(away) > FAR_DISTANCE_RATIO * size:
         names = "'T'" if targets.matrices else join_names(POSITION)
         raise InputError(
             f"the positions of {where} ({names}) must be in m; given: a median distance of "

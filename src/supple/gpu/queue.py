@@ -16,11 +16,11 @@ from typing import Any, Protocol
 from supple import _core
 from supple.gpu.runtime import Device, Memory, check, driver
 
-_ALIGNED = 256  # alignment of arrays [bytes]
-_SHIFT = 56  # symbolic addresses are above all addresses of a GPU: id of a block << _SHIFT
+_ALIGNMENT_BYTES = 256  # alignment of arrays
+_ID_SHIFT = 56  # symbolic addresses are above all addresses of a GPU: id of a block << _ID_SHIFT
 # Largest size of results whose memory is used again [bytes]; largest number of blocks that are kept
 # for each stream, and largest number of streams.
-_REUSED, _MAX_BLOCKS, _MAX_STREAMS = 1 << 20, 4, 8
+_MAX_REUSED_BYTES, _MAX_BLOCKS, _MAX_STREAMS = 1 << 20, 4, 8
 _RESULTS, _SCRATCH, _INPUTS = 1, 2, 3  # ids of blocks: two of a call, then the caller's arrays
 
 
@@ -83,22 +83,22 @@ class Recording:
         """Set the sizes of the results; return the offset and the address of each."""
         begins, size = placed(sizes)
         self._sizes[0] = max(size, 1)
-        return begins, {name: (_RESULTS << _SHIFT) + begin for name, begin in begins.items()}
+        return begins, {name: (_RESULTS << _ID_SHIFT) + begin for name, begin in begins.items()}
 
     def scratch(self, size: int) -> Symbol:  # noqa: D102
-        first = -(-self._sizes[1] // _ALIGNED) * _ALIGNED
+        first = -(-self._sizes[1] // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         self._sizes[1] = first + size
-        return Symbol((_SCRATCH << _SHIFT) + first)
+        return Symbol((_SCRATCH << _ID_SHIFT) + first)
 
     def zero(self, pointer: int, size: int) -> None:  # noqa: D102
-        self._launches.add_zero(pointer >> _SHIFT, pointer & ((1 << _SHIFT) - 1), size)
+        self._launches.add_zero(pointer >> _ID_SHIFT, pointer & ((1 << _ID_SHIFT) - 1), size)
 
     def launch(self, kernel: Any, blocks: int, threads: int, *arguments: Any) -> None:  # noqa: D102
         patches = [
-            (i, offset, pointer >> _SHIFT)
+            (i, offset, pointer >> _ID_SHIFT)
             for i, one in enumerate(arguments)
             for offset, pointer in _pointers(one)
-            if pointer >> _SHIFT
+            if pointer >> _ID_SHIFT
         ]
         texts = [bytes(one) for one in arguments]
         self._launches.add_launch(int(kernel), blocks, threads, texts, patches)
@@ -106,7 +106,7 @@ class Recording:
     def recorded(self) -> Recorded:
         """Return the operations, ready to be repeated."""
         self._launches.set_sizes(*self._sizes)
-        return Recorded(self.device, self._launches, self._sizes[0] <= _REUSED)
+        return Recorded(self.device, self._launches, self._sizes[0] <= _MAX_REUSED_BYTES)
 
 
 class Blocks:
@@ -191,7 +191,7 @@ class Recorded:
 
 def given_array(number: int) -> int:
     """Return the symbolic address of an array that the caller gives, by its number."""
-    return (_INPUTS + number) << _SHIFT
+    return (_INPUTS + number) << _ID_SHIFT
 
 
 def placed(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
@@ -199,7 +199,7 @@ def placed(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
     begins, end = {}, 0
     for name, size in sizes.items():
         begins[name] = end
-        end += -(-size // _ALIGNED) * _ALIGNED
+        end += -(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
     return begins, end
 
 

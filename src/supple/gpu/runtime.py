@@ -24,7 +24,7 @@ _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _FAST_MATH = ("--use_fast_math",)
 _ACCURATE_SINES = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 _RELOCATABLE = ("-rdc=true",)  # relocatable code, which can be linked
-_KEPT = 1 / 16  # largest part of a GPU's memory that is kept for later calls
+_KEPT_MEMORY_SHARE = 1 / 16  # largest part of a GPU's memory that is kept for later calls
 # Functions of the driver that `_core.Launches` calls, and the version of their interface.
 _LAUNCHING = (
     *(b"cuCtxSetCurrent", b"cuMemAllocFromPoolAsync", b"cuMemFreeAsync"),
@@ -283,7 +283,7 @@ class Device:
         check(self._driver.cuCtxSetCurrent(self.context))
 
     def _new_pool(self, handle: Any) -> Any:
-        """Return a pool of memory that keeps what is freed, up to `_KEPT` of all memory.
+        """Return a pool of memory that keeps what is freed, up to `_KEPT_MEMORY_SHARE` of it all.
 
         The default pool returns freed memory to the driver at every synchronization.
         """
@@ -294,7 +294,7 @@ class Device:
         wanted.location.id = self.number
         pool = check(cuda.cuMemPoolCreate(wanted))
         threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        kept = int(_KEPT * int(check(cuda.cuDeviceTotalMem(handle))))
+        kept = int(_KEPT_MEMORY_SHARE * int(check(cuda.cuDeviceTotalMem(handle))))
         check(cuda.cuMemPoolSetAttribute(pool, threshold, cuda.cuuint64_t(kept)))
         return pool
 

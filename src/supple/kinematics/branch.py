@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BRANCHES = ("shoulder", "elbow", "wrist")
 _SINGULAR = "singular"  # word for a sign of zero
 _ELBOW, _WRIST = ("down", "up"), ("flip", "no flip")  # words for the signs -1 and 1
-_OFFSET = 1e-6  # offset of the shoulder, relative to the arm's length, that counts as zero
+_ZERO_OFFSET = 1e-6  # offset of the shoulder, relative to the arm's length, that counts as zero
 
 
 def has_branches(robot: Robot, frame: str) -> bool:
@@ -116,7 +116,7 @@ def _convention(robot: Robot, frame: str) -> tuple[tuple[str, str], int, int]:
     h, r = structure.nominal_axes, structure.nominal_points
     same = 1 if h[1] @ h[2] > 0 else -1
     up = -1 if h[0, 2] < -1e-6 else 1  # -1 if axis 1 points downward
-    least = _OFFSET * structure.length
+    least = _ZERO_OFFSET * structure.length
     if abs(h[0] @ h[1]) < 1e-3:
         wrist = _nearest(r[4], h[4], r[5], h[5])
         beside, ahead = (wrist - r[0]) @ h[1], (r[1] - r[0]) @ cross(h[1], h[0])

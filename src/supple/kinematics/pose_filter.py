@@ -17,9 +17,9 @@ from supple.kinematics.rotation import exp, log
 
 State: TypeAlias = Literal["released", "tracking", "lost"]
 
-POINTS = 32  # number of points of the mean over the window of `smoothing`
-_CENTERS = (np.arange(POINTS) + 0.5) / POINTS
-_WEIGHTS = 2 * np.sin(np.pi * _CENTERS) ** 2 / POINTS  # symmetric, with the sum 1
+WINDOW_POINTS = 32  # number of points of the mean over the window of `smoothing`
+_CENTERS = (np.arange(WINDOW_POINTS) + 0.5) / WINDOW_POINTS
+_WEIGHTS = 2 * np.sin(np.pi * _CENTERS) ** 2 / WINDOW_POINTS  # symmetric, with the sum 1
 
 
 class PoseFilter:

@@ -14,8 +14,8 @@ import numpy as np
 from supple.kinematics.chain import Matrix
 from supple.kinematics.rotation import cross, cross_matrix
 
-_SERIES = 1.0  # angle below which a and b are series in θ² [rad]
-_TERMS = 12  # number of terms; those left out are below rounding errors
+_SERIES_ANGLE = 1.0  # angle below which a and b are series in θ² [rad]
+_SERIES_TERMS = 12  # number of terms; those left out are below rounding errors
 
 
 def _series(first: int) -> Matrix:
@@ -23,8 +23,8 @@ def _series(first: int) -> Matrix:
 
     The derivatives are (d/dθ)/θ = 2 d/dx, applied once and twice.
     """
-    made = np.zeros((_TERMS, 3))
-    each = np.array([(-1) ** k / math.factorial(2 * k + first) for k in range(_TERMS)])
+    made = np.zeros((_SERIES_TERMS, 3))
+    each = np.array([(-1) ** k / math.factorial(2 * k + first) for k in range(_SERIES_TERMS)])
     for i in range(3):
         made[: len(each), i] = each
         each = 2 * np.polynomial.polynomial.polyder(each)
@@ -100,13 +100,13 @@ def _factors(r: Matrix) -> tuple[Matrix, Matrix]:
     """Return a, a1 = (da/dθ)/θ and a2 = (da1/dθ)/θ as one array (3, ...), and the same for b."""
     angle = np.linalg.norm(r, axis=-1)
     square = angle**2
-    near = np.polynomial.polynomial.polyval(np.minimum(square, _SERIES**2), _COEFFICIENTS)
-    t = np.maximum(angle, _SERIES)
+    near = np.polynomial.polynomial.polyval(np.minimum(square, _SERIES_ANGLE**2), _COEFFICIENTS)
+    t = np.maximum(angle, _SERIES_ANGLE)
     sine, cosine = np.sin(t), np.cos(t)
     a1 = (t * sine - 2 + 2 * cosine) / t**4
     b1 = (3 * sine - 2 * t - t * cosine) / t**5
     a = (1 - cosine) / t**2, a1, (t * cosine - sine) / t**5 - 4 * a1 / t**2
     b = (t - sine) / t**3, b1, (2 * cosine - 2 + t * sine) / t**6 - 5 * b1 / t**2
-    small = angle < _SERIES
+    small = angle < _SERIES_ANGLE
     made = np.where(small, near, np.stack([*a, *b]))
     return made[:3], made[3:]

@@ -25,7 +25,7 @@ ANGLE_TOLERANCE = 2e-3
 # Smallest sine of the angle between neighboring axes of a wrist that counts as spherical although
 # its axes are misaligned: the smaller this sine, the more a misalignment changes the joint angles.
 MIN_SINE = 0.2
-EXACT = 1e-9  # largest relative distance, and angle [rad], that is a rounding error
+EXACT_TOLERANCE = 1e-9  # largest relative distance, and angle [rad], that is a rounding error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,7 +74,7 @@ class Structure:
     @property
     def exact(self) -> bool:
         """Whether the axes in the file have the `relations` exactly, up to rounding."""
-        return self.misalignment <= EXACT * self.length and self.tilt <= EXACT
+        return self.misalignment <= EXACT_TOLERANCE * self.length and self.tilt <= EXACT_TOLERANCE
 
     def __str__(self) -> str:
         words = [f"{self.joints[0]}"] if self.joints else []
@@ -240,7 +240,7 @@ def _closed_form(
             point = _common_point(axes[three], points[three])
             gaps = np.linalg.norm(cross(axes[three], point - points[three]), axis=1)
             sines = np.linalg.norm(cross(axes[three][:2], axes[three][1:]), axis=1)
-            within = DISTANCE_TOLERANCE if sines.min() >= MIN_SINE else EXACT
+            within = DISTANCE_TOLERANCE if sines.min() >= MIN_SINE else EXACT_TOLERANCE
             if gaps.max() <= within * length:
                 return "spherical", first
     for first in (1, 2, 0, 3):

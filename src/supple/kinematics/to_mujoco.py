@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _UNLIMITED = 1e30  # a position limit of MJCF that supple reads as none
 # Mass [kg] and moments [kg m²] of links that move without a mass of their own: MuJoCo demands more
 # than 1e-15 of each.
-_LEAST = 2e-15
+_MIN_INERTIA = 2e-15
 
 
 def to_mujoco(self: Robot) -> mujoco.MjModel:
@@ -120,7 +120,7 @@ def _body(parent: Element, name: str, T: Matrix) -> Element:
 
 
 def _add_inertia(body: Element, inertia: Inertia | None, *, moves: bool) -> None:
-    """Add the inertia of a body, at least `_LEAST`; a body that moves always gets one."""
+    """Add the inertia of a body, at least `_MIN_INERTIA`; a body that moves always gets one."""
     if body.tag == "worldbody":
         return
     mass, center, matrix = 0.0, np.zeros(3), np.zeros((3, 3))
@@ -133,10 +133,10 @@ def _add_inertia(body: Element, inertia: Inertia | None, *, moves: bool) -> None
     SubElement(
         body,
         "inertial",
-        mass=repr(max(mass, _LEAST)),
+        mass=repr(max(mass, _MIN_INERTIA)),
         pos=numbers(center),
         quat=numbers(wxyz(axes)),
-        diaginertia=numbers(np.maximum(moments, _LEAST)),
+        diaginertia=numbers(np.maximum(moments, _MIN_INERTIA)),
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEGEND = 10  # maximum number of joints in a legend
+_MAX_LEGEND_JOINTS = 10  # maximum number of joints in a legend
 _MAX_CONFIGURATIONS = 200
 
 
@@ -210,7 +210,7 @@ def trajectory_figure(motion: Any, *, title: str | None = None) -> Figure:
         for ax in (sigma, error):
             ax.set_xlabel("time [s]")
         _shade(speed, t, np.asarray(motion.active).any(axis=1))
-        if len(names) <= _LEGEND:
+        if len(names) <= _MAX_LEGEND_JOINTS:
             figure.legend(
                 *place.get_legend_handles_labels(), loc="outside lower center", ncols=len(names)
             )

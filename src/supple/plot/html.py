@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from supple.plot import palette
 from supple.plot.svg import curves_svg, robot_svg
 
-_ROWS = 60  # maximum number of rows in a table; further rows are only counted
+_MAX_ROWS = 60  # maximum number of rows in a table; further rows are only counted
 _CELL = "padding:2px 10px;text-align:{side};white-space:nowrap"
 
 
@@ -60,7 +60,7 @@ def solutions_html(solutions: Any) -> str:
     words = [str(each) for each in solutions.status.ravel()]
     rows = [
         (k, words[k], f"{position:.2g}", f"{rotation:.2g}", _numbers(flat[k]))
-        for k, (position, rotation) in zip(range(_ROWS), errors, strict=False)
+        for k, (position, rotation) in zip(range(_MAX_ROWS), errors, strict=False)
     ]
     head = ("", "status", "error [m]", "error [rad]", "q")
     good = flat[np.ravel(solutions.success)]
@@ -145,7 +145,7 @@ def _paragraphs(lines: Iterable[str]) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], total: int | None = None) -> str:
-    shown = rows[:_ROWS]
+    shown = rows[:_MAX_ROWS]
     lines = ["<tr>" + "".join(_cell(name, "th") for name in head) + "</tr>"]
     lines += ["<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in shown]
     more = (len(rows) if total is None else total) - len(shown)

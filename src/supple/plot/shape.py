@@ -12,7 +12,7 @@ Matrix = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 _SAMPLES = 256  # number of configurations from which the extent of a robot is estimated
-_FLAT = 1e-9  # height, relative to the size, below which a robot counts as planar
+_PLANAR_HEIGHT = 1e-9  # height, relative to the size, below which a robot counts as planar
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +161,6 @@ def _measured(shape: Shape, robot: Any) -> Shape:
     points = np.concatenate([points, robot.base[None, :3, 3]])
     low, high = points.min(axis=0), points.max(axis=0)
     size = 0.5 * float((high - low).max()) or 1.0
-    flat = bool(np.ptp(points[:, 2]) <= _FLAT * size)
+    flat = bool(np.ptp(points[:, 2]) <= _PLANAR_HEIGHT * size)
     made = dict(vars(shape), center=0.5 * (low + high), size=size, flat=flat)
     return Shape(**made)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.plot import palette
 from supple.plot.shape import Matrix, Shape, shape_of
 
-_POINTS = 240  # maximum number of points of a curve
+_MAX_POINTS = 240  # maximum number of points of a curve
 AZIMUTH, ELEVATION = -0.9, 0.38  # direction of view [rad]
 
 
@@ -107,7 +107,7 @@ def curves_svg(
         width: Width [px].
         height: Height [px].
     """
-    pick = np.unique(np.linspace(0, len(t) - 1, min(len(t), _POINTS)).astype(int))
+    pick = np.unique(np.linspace(0, len(t) - 1, min(len(t), _MAX_POINTS)).astype(int))
     values = np.array([np.asarray(y, dtype=np.float64)[pick] for _, y in curves])
     positive = values[np.isfinite(values) & (values > 0)] if log else values[np.isfinite(values)]
     low, high = (float(positive.min()), float(positive.max())) if positive.size else (0.1, 1.0)

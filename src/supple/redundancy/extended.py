@@ -18,7 +18,7 @@ from supple.tasks import TaskLike, Weight, as_tasks
 from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.open_task import OpenTask
 
-_STEP = EPSILON ** (1 / 3)  # step of central differences [rad or m]
+_DIFFERENCE_STEP = EPSILON ** (1 / 3)  # step of central differences [rad or m]
 
 
 def extended_task(
@@ -83,7 +83,7 @@ class _Stationarity:
 
     def __call__(self, q: Array) -> tuple[Array, Array]:
         robot = self.layout.robot
-        n, steps = robot.nv, _STEP * np.maximum(1.0, np.abs(to_kernel(robot, q)))
+        n, steps = robot.nv, _DIFFERENCE_STEP * np.maximum(1.0, np.abs(to_kernel(robot, q)))
         both = np.diag(steps), -np.diag(steps)
         around = np.concatenate([q[None], *(integrate(robot, q, each) for each in both)])
         J = np.asarray(self.layout.jacobian(around), dtype=np.float64)

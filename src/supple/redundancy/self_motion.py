@@ -22,11 +22,11 @@ from supple.motion.linearization import Array
 from supple.tasks.evaluation import linearize
 
 # Fraction of the largest singular value below which a singular value counts as zero.
-_SINGULAR = 1e-6
+_RANK_TOLERANCE = 1e-6
 _LAMBDA2 = 1e-12  # damping of the corrector, needed only at an exact singularity
 _CORRECTOR_TOLERANCE = 1e-11  # error [m, rad] at which the corrector stops
-_CORRECTIONS = 12
-_HALVINGS = 12  # maximum number of halvings of a step that the corrector cannot follow
+_MAX_CORRECTIONS = 12
+_MAX_HALVINGS = 12  # maximum number of halvings of a step that the corrector cannot follow
 _MAX_POINTS = 100_000  # maximum number of points in each direction
 
 
@@ -121,7 +121,7 @@ class _Tracer:
         """Return an orthonormal basis (k, n) of the motions that keep the pose."""
         J = linearize(self.robot, self.frame, q, self.target, threads=1).J[:, self.moves]
         _, sigma, Vt = np.linalg.svd(J)
-        rank = int((sigma > _SINGULAR * sigma[0]).sum())
+        rank = int((sigma > _RANK_TOLERANCE * sigma[0]).sum())
         basis = np.zeros((len(Vt) - rank, self.robot.nv))
         basis[:, self.moves] = Vt[rank:]
         return basis
@@ -131,7 +131,7 @@ class _Tracer:
 
         Joints that are marked in `held` do not move.
         """
-        for _ in range(_CORRECTIONS):
+        for _ in range(_MAX_CORRECTIONS):
             at = linearize(self.robot, self.frame, q, self.target, threads=1)
             if np.abs(at.e).max() <= _CORRECTOR_TOLERANCE:
                 return q
@@ -147,7 +147,7 @@ class _Tracer:
         nothing = np.zeros(self.robot.nv, dtype=np.bool_)
         while len(found) < _MAX_POINTS:
             length = self.step
-            for _ in range(_HALVINGS):
+            for _ in range(_MAX_HALVINGS):
                 made = self.corrected(integrate(self.robot, q, length * before), nothing)
                 if (
                     made is not None

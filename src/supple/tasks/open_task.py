@@ -26,8 +26,8 @@ Function: TypeAlias = Callable[[Array], ArrayLike | tuple[ArrayLike, ArrayLike]]
 
 UNITS = ("m", "rad")
 # Steps of central differences for which rounding and truncation errors are about equal.
-_FIRST = EPSILON ** (1 / 3)
-_SECOND = EPSILON ** (1 / 4)
+_FIRST_DIFFERENCE_STEP = EPSILON ** (1 / 3)
+_SECOND_DIFFERENCE_STEP = EPSILON ** (1 / 4)
 
 
 @known_arguments(**TASK_HINTS)
@@ -143,7 +143,7 @@ class OpenRows(PostureRows):
             n = len(q) if self.robot is None else self.robot.nv
             J = np.empty((len(x), n))
             for j in range(n):
-                h = _FIRST * max(1.0, abs(q[j]) if n == len(q) else 1.0)
+                h = _FIRST_DIFFERENCE_STEP * max(1.0, abs(q[j]) if n == len(q) else 1.0)
                 along = np.zeros(n)
                 along[j] = h
                 ahead, behind = (integrate(self.robot, q, s * along) for s in (1, -1))
@@ -157,7 +157,7 @@ class OpenRows(PostureRows):
         speed = float(np.abs(qd).max(initial=0.0))
         if speed == 0:
             return np.zeros(len(self.names))
-        h = _SECOND * max(1.0, float(np.abs(q).max())) / speed
+        h = _SECOND_DIFFERENCE_STEP * max(1.0, float(np.abs(q).max())) / speed
         ahead, middle, behind = (
             self._evaluated(integrate(self.robot, q, k * h * qd)) for k in (1, 0, -1)
         )

@@ -11,7 +11,7 @@ import numpy as np
 import supple as sp
 from supple.view.bodies import Solid, trimesh_module
 
-_SHOWN = 3  # MuJoCo shows the groups 0 to 2 of geoms; by convention, group 3 is for collisions
+_VISIBLE_GROUPS = 3  # groups of geoms that MuJoCo shows; by convention, group 3 is for collisions
 
 
 def solids_in_mjcf(path: Path, robot: sp.Robot) -> tuple[list[Solid], list[str]]:
@@ -33,7 +33,7 @@ def _solids(model: Any, robot: sp.Robot) -> Iterator[Solid]:
         link = "world" if body == 0 else model.body(body).name or f"body{body}"
         paint = model.geom_matid[i]
         rgba = model.geom_rgba[i] if paint < 0 else model.mat_rgba[paint]
-        shape = None if model.geom_group[i] >= _SHOWN or rgba[3] == 0 else _shape(model, i)
+        shape = None if model.geom_group[i] >= _VISIBLE_GROUPS or rgba[3] == 0 else _shape(model, i)
         if shape is None or link not in robot.frames:
             continue
         vertices, faces = shape

@@ -18,7 +18,7 @@ from supple.view.path import ToolPath
 from supple.view.posture import controlled_rows, coordinates
 from supple.view.simulation import DT, MODES, Simulation
 
-_RANGE = 2.0  # range of a parameter's slider on each side of the derived value [decades]
+_SLIDER_DECADES = 2.0  # range of a parameter's slider on each side of the derived value [decades]
 _NONE = "–"  # no solution is chosen
 EXPORTS = {"CSV": ".csv", "NPZ": ".npz", "Parquet": ".parquet", "animation": ".html"}
 
@@ -127,8 +127,8 @@ class Panel:
         middle = math.log10(value)
         slider = self._server.gui.add_slider(
             f"log₁₀ {name}",
-            round(middle - _RANGE, 3),
-            round(middle + _RANGE, 3),
+            round(middle - _SLIDER_DECADES, 3),
+            round(middle + _SLIDER_DECADES, 3),
             0.01,
             round(middle, 3),
             hint=f"{name} = {value:.4g} is the value derived from this robot.",

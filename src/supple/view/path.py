@@ -13,9 +13,9 @@ from supple.plot import palette
 
 Array = NDArray[np.float64]
 
-_POINTS = 400  # number of points on the line of a piece
-_SPEED = 1.0  # joint speed along a path that cannot be timed [rad/s or m/s]
-_MOVE = 1.2  # time of a motion from one configuration to another [s]
+_LINE_POINTS = 400  # number of points on the line of a piece
+_UNTIMED_SPEED = 1.0  # joint speed along a path that cannot be timed [rad/s or m/s]
+_MOVE_TIME = 1.2  # time of a motion from one configuration to another [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class ToolPath:
             q = np.asarray(motion.resampled(dt).q)
             return ToolPath(q, (_places(robot, q),), np.empty((0, 0, 3)), str(motion))
         pieces = [
-            piece.at(np.linspace(piece.s[0], piece.s[-1], _POINTS)) for piece in motion.pieces
+            piece.at(np.linspace(piece.s[0], piece.s[-1], _LINE_POINTS)) for piece in motion.pieces
         ]
         # A path that ends early has no timing: it is played at a constant speed.
         q = (
@@ -57,7 +57,7 @@ class ToolPath:
 
 def straight_motion(robot: sp.Robot, q0: Array, q: Array, dt: float) -> Array:
     """Return configurations (K, n) from q0 to q (n,) in steps of dt, from rest to rest."""
-    share = np.linspace(0.0, 1.0, round(_MOVE / dt) + 1)[:, None]
+    share = np.linspace(0.0, 1.0, round(_MOVE_TIME / dt) + 1)[:, None]
     smooth = share**3 * (10 - 15 * share + 6 * share**2)
     return np.asarray(robot.integrate(q0, smooth * robot.difference(q, q0)))
 
@@ -68,9 +68,9 @@ def _places(robot: sp.Robot, q: Array) -> Array:
 
 
 def _paced(robot: sp.Robot, q: Array, dt: float) -> Array:
-    """Return configurations along a polygon q (N, n), no joint faster than `_SPEED`."""
+    """Return configurations along a polygon q (N, n), no joint faster than `_UNTIMED_SPEED`."""
     steps = np.abs(robot.difference(q[1:], q[:-1])).max(axis=1)
-    t = np.append(0.0, np.cumsum(steps)) / _SPEED
+    t = np.append(0.0, np.cumsum(steps)) / _UNTIMED_SPEED
     at = np.minimum(np.arange(0.0, t[-1] + dt, dt), t[-1])
     k = np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(t) - 2)
     share = (at - t[k]) / np.maximum(t[k + 1] - t[k], 1e-300)

@@ -17,7 +17,7 @@ from supple.view.file_bodies import solids_in
 from supple.view.scene import Figure
 from supple.view.viewer import HOST, PORT, viser_module
 
-_FRAME = 1 / 60  # shortest time between drawn frames [s]
+_MIN_FRAME_TIME = 1 / 60  # shortest time between drawn frames [s]
 
 
 class Playback:
@@ -99,7 +99,7 @@ class Playback:
         """Advance the frames in real time."""
         begin = time.monotonic()
         shown = self.frame
-        while not self._closed.wait(_FRAME):
+        while not self._closed.wait(_MIN_FRAME_TIME):
             now = time.monotonic()
             if not self._plays.value or self.frame != shown:
                 begin, shown = now - self.frame / self.motion.fps, self.frame

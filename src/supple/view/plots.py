@@ -11,13 +11,13 @@ import supple as sp
 from supple.plot import palette
 from supple.view.simulation import Measured
 
-_SECONDS = 8.0  # time span of a chart [s]
-_POINTS = 200  # approximate number of points of a curve
-_FLOOR = 1e-4  # smallest value on a logarithmic axis
+_CHART_SECONDS = 8.0  # time span of a chart [s]
+_CURVE_POINTS = 200  # approximate number of points of a curve
+_LOG_AXIS_FLOOR = 1e-4  # smallest value on a logarithmic axis
 _SMALLEST_ERROR = 0.01  # smallest range of the error axis [m or rad]
 _SMALLEST_SPEED = 0.1  # smallest range of the speed axis, without speed limits [rad/s or m/s]
-_RESTING = 1e-9  # change of all curves below which the charts are not updated
-_X: Any = {"x": {"time": False, "auto": False, "range": (-_SECONDS, 0.0)}}
+_RESTING_CHANGE = 1e-9  # change of all curves below which the charts are not updated
+_X: Any = {"x": {"time": False, "auto": False, "range": (-_CHART_SECONDS, 0.0)}}
 
 
 class Plots:
@@ -55,7 +55,7 @@ class Plots:
     def _chart(
         self, server: Any, title: str, curves: Sequence[tuple[str, str, Sequence[int]]]
     ) -> Any:
-        nothing = np.array([-_SECONDS, 0.0])
+        nothing = np.array([-_CHART_SECONDS, 0.0])
         series: list[dict[str, Any]] = [{"label": "time [s]"}]
         for name, color, dashes in curves:
             how = {"label": name, "stroke": color, "width": 2, "points": {"show": False}}
@@ -74,15 +74,15 @@ class Plots:
         if len(history) < 2:
             return
         now = history[-1].t
-        recent = [each for each in history if each.t >= now - _SECONDS]
-        recent = recent[:: max(len(recent) // _POINTS, 1)]
+        recent = [each for each in history if each.t >= now - _CHART_SECONDS]
+        recent = recent[:: max(len(recent) // _CURVE_POINTS, 1)]
         t = np.array([each.t - now for each in recent])
-        sigma = np.log10(np.maximum([each.sigma_min for each in recent], _FLOOR))
-        damping = np.log10(np.maximum([each.damping for each in recent], _FLOOR))
+        sigma = np.log10(np.maximum([each.sigma_min for each in recent], _LOG_AXIS_FLOOR))
+        damping = np.log10(np.maximum([each.damping for each in recent], _LOG_AXIS_FLOOR))
         speeds = np.array([each.speeds for each in recent]).T
         errors = np.array([[each.position_error, each.rotation_error] for each in recent]).T
         resting = max(np.ptp(each, axis=-1).max() for each in (sigma, damping, speeds, errors))
-        resting = resting < _RESTING and now >= _SECONDS
+        resting = resting < _RESTING_CHANGE and now >= _CHART_SECONDS
         if resting and self._resting:
             return
         self._resting = resting

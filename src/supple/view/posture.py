@@ -13,12 +13,12 @@ Array = NDArray[np.float64]
 
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
 _NO_MOTION = 1e-9  # entry of a Jacobian that counts as zero, relative to the largest one
-_FLAT = 1e-9  # difference of heights that counts as zero [m]
-_TRIED = 600  # number of configurations to choose from
-_BEND = 0.4  # largest angle of a bent joint in a standing posture [rad or m]
-_RAISED = 0.2  # increase of σ_min above which a joint is bent, relative to its largest value
-_REGULAR = 1e-3  # σ_min of a regular posture, relative to the largest singular value
-_SHORT = 0.3  # distance between joints below which a link is an offset, relative to the longest
+_EQUAL_HEIGHT = 1e-9  # difference of heights that counts as zero [m]
+_TRIED_CONFIGURATIONS = 600  # number of configurations to choose from
+_MAX_BEND = 0.4  # largest angle of a bent joint in a standing posture [rad or m]
+_MIN_SIGMA_RISE = 0.2  # of σ_min, relative to its largest value, where a joint is bent
+_REGULAR_SIGMA = 1e-3  # σ_min of a regular posture, relative to the largest singular value
+_OFFSET_LENGTH_RATIO = 0.3  # length below which a link is an offset, relative to the longest
 
 
 def controlled_rows(robot: sp.Robot, positions: bool) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def inside_limits(robot: sp.Robot, q: Array) -> Array:
 def up_axis(robot: sp.Robot) -> int:
     """Return the index of the axis that points up: 1 (y) for a robot in the x-y plane, else 2."""
     heights = robot.fk(robot.neutral(), tuple(robot.description.links))[:, 2, 3]
-    return 1 if np.ptp(heights) < _FLAT else 2
+    return 1 if np.ptp(heights) < _EQUAL_HEIGHT else 2
 
 
 def comfortable(robot: sp.Robot) -> Array:
@@ -91,13 +91,13 @@ def comfortable(robot: sp.Robot) -> Array:
         q = _standing(robot)
         J = robot.jacobian(q, tuple(robot.tips))[:, : len(controlled_rows(robot, True))]
         sigma = np.linalg.svd(J.reshape(-1, robot.dof), compute_uv=False)
-        if sigma[-1] > _REGULAR * sigma[0]:
+        if sigma[-1] > _REGULAR_SIGMA * sigma[0]:
             return q
     low = np.where(np.isfinite(robot.lower), robot.lower, -math.pi / 2)
     high = np.where(np.isfinite(robot.upper), robot.upper, math.pi / 2)
     low, high = np.maximum(low, -math.pi), np.minimum(high, math.pi)
     low, high = np.minimum(low, robot.upper), np.maximum(high, robot.lower)
-    share = np.random.default_rng(0).uniform(0.25, 0.75, (_TRIED, robot.dof))
+    share = np.random.default_rng(0).uniform(0.25, 0.75, (_TRIED_CONFIGURATIONS, robot.dof))
     v = low + share * (high - low)
     j, at = scalar_positions(robot)
     turned = v.copy()
@@ -124,24 +124,26 @@ def _standing(robot: sp.Robot) -> Array:
     """Return the neutral configuration with some joints bent, so that it is not singular.
 
     A straight leg is singular until its knee bends, and a straight arm until its elbow does. Each
-    joint is tried separately: it moves toward the middle of its range, by at most _BEND, and stays
-    there if this raises the smallest singular value of the position of an end effector. Joints that
-    spread legs or turn a head do not raise it; mirrored joints behave alike. Then the end effectors
-    that came closer to the base get their neutral orientation again, on the line from the base
-    through their neutral position, so that the feet are flat on the ground.
+    joint is tried separately: it moves toward the middle of its range, by at most _MAX_BEND, and
+    stays there if this raises the smallest singular value of the position of an end effector.
+    Joints that spread legs or turn a head do not raise it; mirrored joints behave alike. Then the
+    end effectors that came closer to the base get their neutral orientation again, on the line from
+    the base through their neutral position, so that the feet are flat on the ground.
     """
     neutral = np.asarray(robot.neutral(), np.float64)
     low, high = (np.where(np.isfinite(x), x, 0.0) for x in (robot.lower, robot.upper))
-    middle = np.where(np.isfinite(robot.lower) & np.isfinite(robot.upper), (low + high) / 2, _BEND)
+    middle = np.where(
+        np.isfinite(robot.lower) & np.isfinite(robot.upper), (low + high) / 2, _MAX_BEND
+    )
     j, at = scalar_positions(robot)
     toward = neutral.copy()
     toward[at] = middle[j]
-    move = np.clip(robot.difference(toward, neutral), -_BEND, _BEND)
+    move = np.clip(robot.difference(toward, neutral), -_MAX_BEND, _MAX_BEND)
     move[_of_bases(robot)] = 0.0
     tried = np.vstack([neutral, robot.integrate(neutral, np.diag(move))])
     J = np.asarray(robot.jacobian(tried, tuple(robot.tips)))[..., :3, :]  # (1 + n, tips, 3, n)
     sigma = np.linalg.svd(J, compute_uv=False)[..., -1]
-    raises = (sigma[1:] > sigma[0] + _RAISED * sigma.max(axis=0)).any(axis=1)
+    raises = (sigma[1:] > sigma[0] + _MIN_SIGMA_RISE * sigma.max(axis=0)).any(axis=1)
     bent = inside_limits(robot, np.asarray(robot.integrate(neutral, raises * move), np.float64))
     straight, T = (np.asarray(robot.fk(x, tuple(robot.tips)), np.float64) for x in (neutral, bent))
     before, after = (x[:, :3, 3] - robot.base[:3, 3] for x in (straight, T))
@@ -150,7 +152,7 @@ def _standing(robot: sp.Robot) -> Array:
     T[closer] = straight[closer]
     T[closer, :3, 3] = robot.base[:3, 3] + before[closer] * (near / far)[closer, None]
     tasks = [sp.PoseTask(tip) for tip in robot.tips]
-    found = sp.solve(robot, list(T), tasks=tasks, q0=bent, max_move=_BEND)
+    found = sp.solve(robot, list(T), tasks=tasks, q0=bent, max_move=_MAX_BEND)
     return np.asarray(found.q if found else bent)
 
 
@@ -171,7 +173,7 @@ def _posture(robot: sp.Robot, q: Array, up: int) -> tuple[Array, Array]:
         lowest = np.minimum(lowest, places[..., up].min(axis=1))
         bones = np.diff(places, axis=1)
         lengths = np.linalg.norm(bones, axis=2)
-        long = lengths.mean(axis=0) > _SHORT * lengths.mean(axis=0).max(initial=0.0)
+        long = lengths.mean(axis=0) > _OFFSET_LENGTH_RATIO * lengths.mean(axis=0).max(initial=0.0)
         ways = bones[:, long] / np.maximum(lengths[:, long, None], 1e-12)
         cosines = np.einsum("kij,kij->ki", ways[:, 1:], ways[:, :-1])
         smallest = np.minimum(smallest, cosines.min(axis=1, initial=1.0))

@@ -36,9 +36,9 @@ Array = NDArray[np.float64]
 MODES = tuple(mode for mode in get_args(get_type_hints(sp.Limits)["mode"]) if mode != "path")
 DT = 0.004  # length of a step [s]
 _CATCH_UP = 25  # maximum number of steps per call, so that the robot does not jump after a pause
-_KEPT = 10.0  # time for which measurements are kept [s]
+_HISTORY_TIME = 10.0  # time for which measurements are kept [s]
 _SHARES = np.linspace(0, 1, 51)[1:]  # fractions of a line at which the path has targets
-_LOST = 1e3  # joint distance from the robot at which the ghost is reset [rad or m]
+_MAX_GHOST_DISTANCE = 1e3  # joint distance from the robot at which the ghost is reset [rad or m]
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ class Simulation:
                 self._step()
             made = self._measure()
             self.history.append(made)
-            while self.history and self.history[0].t < made.t - _KEPT:
+            while self.history and self.history[0].t < made.t - _HISTORY_TIME:
                 self.history.popleft()
             return made
 
@@ -324,7 +324,8 @@ class Simulation:
         self._q = self._servo(self._q, target=goals)
         if self.shows_ghost:
             self._ghost_q = self._ghost(self._ghost_q, target=goals)
-            if not (np.abs(self.robot.difference(self._ghost_q, self._q)) < _LOST).all():
+            away = np.abs(self.robot.difference(self._ghost_q, self._q))
+            if not (away < _MAX_GHOST_DISTANCE).all():
                 self._restart_ghost()
         if self._is_recording and self._recording is not None:
             self._recording.add(self._servo, self._q, self._targets)

@@ -32,13 +32,13 @@ Array = NDArray[np.float64]
 
 PARTS = ("behind the robot", "slice", "whole")  # parts of a map
 HOST, PORT = "127.0.0.1", 8080
-_FRAME = 1 / 60  # time between frames [s]
-_WORDS = 0.12  # time between updates of the status text and the joint sliders [s]
-_CURVES = 0.15  # time between updates of the charts [s]
+_FRAME_INTERVAL = 1 / 60  # time between frames [s]
+_TEXT_INTERVAL = 0.12  # time between updates of the status text and the joint sliders [s]
+_CHART_INTERVAL = 0.15  # time between updates of the charts [s]
 _MIN_DRAWN_CHANGE = 1e-7  # change of a coordinate below which nothing is drawn [rad or m]
 _GHOST_DISTANCE = 0.01  # joint difference from the robot above which the ghost is drawn [rad or m]
-_FIELD = 0.8  # vertical angle of view [rad]
-_WIDTH = 0.8  # width of the view that shows the whole robot, relative to its height
+_VIEW_ANGLE = 0.8  # vertical angle of view [rad]
+_VIEW_WIDTH_RATIO = 0.8  # width of the view that shows the whole robot, relative to its height
 
 
 class Viewer:
@@ -262,9 +262,9 @@ class Viewer:
         way = np.array([0.05, -0.15, 1.0] if shape.flat else [0.6, -0.7, 0.33])
         if up == 1 and not shape.flat:
             way = np.array([0.4, 0.25, 1.0])
-        away = 1.2 * size / np.tan(_FIELD / 2)
+        away = 1.2 * size / np.tan(_VIEW_ANGLE / 2)
         camera = server.initial_camera
-        camera.fov = _FIELD
+        camera.fov = _VIEW_ANGLE
         middle = 0.5 * shape.center + 0.25 * (arm.min(axis=0) + arm.max(axis=0))
         self._view = middle, away * way / np.linalg.norm(way)
         camera.position = tuple(map(float, middle + self._view[1]))
@@ -282,7 +282,7 @@ class Viewer:
         @camera.on_update
         def _(_: Any) -> None:
             nonlocal scale
-            needed = max(1.0, _WIDTH / camera.aspect)
+            needed = max(1.0, _VIEW_WIDTH_RATIO / camera.aspect)
             untouched = np.abs(np.asarray(camera.position) - middle - scale * offset).max()
             if abs(needed - scale) > 0.01 and untouched < 1e-3 * self._size:
                 scale = needed
@@ -306,13 +306,13 @@ class Viewer:
             self.simulation.advance(now - before)
             before = now
             self._draw()
-            if now - words > _WORDS:
+            if now - words > _TEXT_INTERVAL:
                 words = now
                 self._panel.update()
-            if now - curves > _CURVES:
+            if now - curves > _CHART_INTERVAL:
                 curves = now
                 self._plots.update(list(self.simulation.history))
-            if self._dragged.wait(max(_FRAME - (time.perf_counter() - now), 0.001)):
+            if self._dragged.wait(max(_FRAME_INTERVAL - (time.perf_counter() - now), 0.001)):
                 self._dragged.clear()
                 time.sleep(DT)  # one step later, draw without waiting for the next frame
 

@@ -11,7 +11,7 @@ from supple.describe.shapes import Shape
 from supple.view.bodies import Array, Solid, trimesh_module
 
 OBSTACLE, MODEL = (150, 160, 172), (86, 180, 233)
-_PLANE = 4.0  # edge of the square that is drawn for a half-space [m]
+_PLANE_EDGE = 4.0  # edge of the square that is drawn for a half-space [m]
 
 
 def link_solids(robot: sp.Robot, world: sp.World) -> list[Solid]:
@@ -47,7 +47,7 @@ def _mesh(shape: Shape) -> Any:
     if isinstance(shape, c.Cylinder):
         return create.cylinder(radius=shape.radius, height=shape.length, sections=40)
     if isinstance(shape, c.HalfSpace):
-        plate = create.box(extents=(_PLANE, _PLANE, 0.002))
+        plate = create.box(extents=(_PLANE_EDGE, _PLANE_EDGE, 0.002))
         plate.apply_translation((0, 0, -0.001))
         return plate
     hull = c.hull_of(shape) if isinstance(shape, c.Mesh) else shape
