@@ -17,7 +17,7 @@ from supple.damping import RULES, Region
 from supple.damping.rule import KernelRule
 from supple.errors import InputError
 from supple.ik.problem import compile_problem
-from supple.ik.seeds import seed_range
+from supple.ik.seeds import seed_sequence
 from targets import hold
 
 PANDA = supple.load("panda")
@@ -118,8 +118,8 @@ def test_the_default_damping_of_a_search_is_the_norm_of_the_error() -> None:
     robot = PANDA
     rule = compile_problem(robot, None).rule
     assert rule == damping.ErrorNorm(0.005)
-    low, span, stride = seed_range(robot)
-    even = low + (0.5 + np.arange(1, 513)[:, None] * stride) % 1 * span
+    seed_lower, seed_range, seed_stride = seed_sequence(robot)
+    even = seed_lower + (0.5 + np.arange(1, 513)[:, None] * seed_stride) % 1 * seed_range
     at = robot.fk(even)[:, :3, 3]
     task = PoseTask(length=float(np.linalg.norm(at - at.mean(axis=0), axis=1).max()))
     T = robot.fk(robot.random(100, seed=24))

@@ -16,7 +16,7 @@ from solving import solve
 from supple import PoseTask, PositionTask, PostureTask
 from supple.errors import InputError
 from supple.ik.problem import compile_problem
-from supple.ik.seeds import seed_range
+from supple.ik.seeds import seed_sequence
 from supple.ik.subproblems import subproblems_of
 from supple.tasks.layout import compile_tasks
 from targets import PANDA, reached
@@ -180,6 +180,6 @@ def test_seeds_of_a_joint_are_in_the_middle_revolution_of_its_range(
 ) -> None:
     """A wider range would repeat postures, and first solutions would have needless turns."""
     robot = supple.load("planar3").with_limits(lower=lower, upper=upper)
-    low, span, _ = seed_range(robot)
-    np.testing.assert_allclose(low, first)
-    np.testing.assert_allclose(span, width)
+    seed_lower, seed_range, _ = seed_sequence(robot)
+    np.testing.assert_allclose(seed_lower, first)
+    np.testing.assert_allclose(seed_range, width)

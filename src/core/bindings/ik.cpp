@@ -157,8 +157,8 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   request.failed = spec.explain ? data_of<double>(failed) : nullptr;
 
   const Bounds bounds{
-      .position = spec.position_tolerance,
-      .rotation = spec.rotation_tolerance,
+      .position_tolerance = spec.position_tolerance,
+      .rotation_tolerance = spec.rotation_tolerance,
       .max_seeds = spec.max_seeds,
       .deadline = std::isfinite(spec.timeout) ? now() + nanoseconds(spec.timeout) : 0};
   const auto report = [&](std::ptrdiff_t done) {

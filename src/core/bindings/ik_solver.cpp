@@ -140,15 +140,15 @@ PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const Solve
 }
 
 void PySolver::Prepared::set(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays) {
-  const float position = float(std::max(bounds.position, solver.float_tolerance_));
-  const float rotation = float(std::max(bounds.rotation, 2e-5));
+  const float position = float(std::max(bounds.position_tolerance, solver.float_tolerance_));
+  const float rotation = float(std::max(bounds.rotation_tolerance, 2e-5));
   for (IkProblem<float>* ik : {&wide, &minimized}) {
     ik->position_tolerance = position;
     ik->rotation_tolerance = rotation;
   }
   for (IkProblem<double>* ik : {&fine, &closest}) {
-    ik->position_tolerance = bounds.position;
-    ik->rotation_tolerance = bounds.rotation;
+    ik->position_tolerance = bounds.position_tolerance;
+    ik->rotation_tolerance = bounds.rotation_tolerance;
   }
   request = arrays;
   solver.prepare_table(bounds.deadline);

@@ -27,7 +27,7 @@ namespace supple {
 // The constants of a problem in one precision; owns their memory.
 template <class T>
 struct OwnedProblem {
-  std::vector<T> weight, lower, upper, from, span, stride;
+  std::vector<T> weight, lower, upper, seed_lower, seed_range, seed_stride;
   std::vector<T> tolerance_unit, joint_scale, joint_unit, max_joint_steps;
   OwnedStep<T> step;
   std::vector<Measure> measure;
@@ -41,9 +41,9 @@ struct OwnedProblem {
       : weight(weights.begin(), weights.end()),
         lower(spec.lower.begin(), spec.lower.end()),
         upper(spec.upper.begin(), spec.upper.end()),
-        from(spec.seed_lower.begin(), spec.seed_lower.end()),
-        span(spec.seed_range.begin(), spec.seed_range.end()),
-        stride(spec.seed_stride.begin(), spec.seed_stride.end()),
+        seed_lower(spec.seed_lower.begin(), spec.seed_lower.end()),
+        seed_range(spec.seed_range.begin(), spec.seed_range.end()),
+        seed_stride(spec.seed_stride.begin(), spec.seed_stride.end()),
         joint_scale(spec.joint_scale.begin(), spec.joint_scale.end()),
         joint_unit(spec.joint_unit.begin(), spec.joint_unit.end()),
         max_joint_steps(spec.max_joint_steps.begin(), spec.max_joint_steps.end()),
@@ -69,9 +69,9 @@ struct OwnedProblem {
           .tolerance_unit = tolerance_unit.data(),
           .lower = lower.data(),
           .upper = upper.data(),
-          .seed_lower = from.data(),
-          .seed_range = span.data(),
-          .seed_stride = stride.data(),
+          .seed_lower = seed_lower.data(),
+          .seed_range = seed_range.data(),
+          .seed_stride = seed_stride.data(),
           .position_tolerance = T(0),
           .rotation_tolerance = T(0),
           .step = step.view(),
@@ -86,10 +86,10 @@ struct OwnedProblem {
   }
   OwnedProblem(const OwnedProblem&) = delete;  // contains pointers to its own members
 
-  IkProblem<T> within(double position, double rotation) const {
+  IkProblem<T> within(double position_tolerance, double rotation_tolerance) const {
     IkProblem<T> made = ik;
-    made.position_tolerance = T(position);
-    made.rotation_tolerance = T(rotation);
+    made.position_tolerance = T(position_tolerance);
+    made.rotation_tolerance = T(rotation_tolerance);
     return made;
   }
 };
@@ -122,7 +122,7 @@ inline void run_on_threads(const SolveRequest& request, int threads) {
 // Tolerances on position [m] and rotation [rad], the maximum number of starts per target (0 for the
 // default), and the deadline (clock.hpp).
 struct Bounds {
-  double position, rotation;
+  double position_tolerance, rotation_tolerance;
   int max_seeds;
   long long deadline = 0;
 };

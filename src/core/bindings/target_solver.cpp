@@ -157,8 +157,8 @@ class PyTargetSolver {
     request.next = &next;
     collision_->apply(request, spec->max_rejected);
     const Bounds bounds{
-        .position = spec->position_tolerance,
-        .rotation = spec->rotation_tolerance,
+        .position_tolerance = spec->position_tolerance,
+        .rotation_tolerance = spec->rotation_tolerance,
         .max_seeds = spec->max_seeds,
         .deadline = std::isfinite(spec->timeout) ? now() + nanoseconds(spec->timeout) : 0};
     solver_->run(bounds, request);
@@ -168,8 +168,8 @@ class PyTargetSolver {
     nb::object task_targets = nb::none(), seed = nb::none();
     if (solver_->several_tasks()) {
       const int size = solver_->targets();
-      numbers[size] = bounds.position;
-      numbers[size + 1] = bounds.rotation;
+      numbers[size] = bounds.position_tolerance;
+      numbers[size + 1] = bounds.rotation_tolerance;
       task_targets = bytes_of(numbers, size + 2);
     }
     // Bytes are a copy of q0, which the caller may change later, and are made faster than an array.

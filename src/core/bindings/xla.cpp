@@ -207,8 +207,8 @@ void solve(const Call& call) {
   request.effort = effort.data();
   request.found = found.data();
   const Bounds bounds{
-      .position = spec.position_tolerance,
-      .rotation = spec.rotation_tolerance,
+      .position_tolerance = spec.position_tolerance,
+      .rotation_tolerance = spec.rotation_tolerance,
       .max_seeds = spec.max_seeds,
       .deadline = std::isfinite(spec.timeout) ? now() + nanoseconds(spec.timeout) : 0};
   if (solver.subproblems(request)) {

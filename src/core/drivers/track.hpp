@@ -83,8 +83,8 @@ class Tracker {
     evaluate_error(ik_, at_);
     const double most = moved(q, then), bend = most * most;
     const double far = bend * request_.reach + request_.exact_position;
-    return at_.position <= max(request_.position, far) &&
-           at_.rotation <= max(request_.rotation, bend + request_.exact_rotation);
+    return at_.position <= max(request_.position_tolerance, far) &&
+           at_.rotation <= max(request_.rotation_tolerance, bend + request_.exact_rotation);
   }
 
   double moved(const double* a, const double* b) const {

@@ -331,8 +331,9 @@ struct TrackRequest {
   double jump;   // displacement of a joint above which a step is divided, in its unit
   double reach;  // the largest lever arm of a joint [m]
   double exact_position, exact_rotation;  // errors at the ends of a step [m], [rad]
-  double position, rotation;              // errors halfway that are always allowed [m], [rad]
-  int divisions;                          // how often a step is halved
+  // Errors halfway that are always allowed [m], [rad].
+  double position_tolerance, rotation_tolerance;
+  int divisions;  // how often a step is halved
   int intervals;  // 2 << divisions: number of intervals between the targets of a step; its smallest
                   // part has two intervals, with a target halfway
   const double* unit;  // (n,): units of the joints

@@ -24,7 +24,7 @@ from supple.damping import DampingRule, ErrorNorm
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, raise_nonfinite
 from supple.ik.problem import task_numbers
-from supple.ik.seeds import seed_range
+from supple.ik.seeds import seed_sequence
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
@@ -133,7 +133,7 @@ class StepSearch:
         """Solve targets (B, k); the first start is from the seeds (B, nv) in kernel coordinates."""
         robot, options = self.layout.robot, self.options
         count = len(targets)
-        low, span, stride = seed_range(robot)
+        seed_lower, seed_range, seed_stride = seed_sequence(robot)
         best = np.tile(within_limits(robot, robot.neutral()), (count, 1))
         cost = np.full(count, math.inf)
         iterations, restarts = np.zeros(count, np.int32), np.full(count, -1, np.int32)
@@ -147,7 +147,7 @@ class StepSearch:
         first = best.copy()
         left = np.flatnonzero(~bad)
         for seed in range(options.max_seeds or MAX_SEEDS):
-            drawn = from_kernel(robot, low + (0.5 + seed * stride) % 1 * span)
+            drawn = from_kernel(robot, seed_lower + (0.5 + seed * seed_stride) % 1 * seed_range)
             q = first[left] if seed == 0 else np.tile(drawn, (len(left), 1))
             restarts[left] += 1
             left = self._descend(left, q, targets, best, cost, iterations, status)
@@ -306,8 +306,8 @@ def step_search(
 
 def default_damping(layout: CompiledTasks) -> ErrorNorm:
     """Return the default damping of a search with open tasks, from the median norm of J."""
-    low, span, stride = seed_range(layout.robot)
-    x = low + (0.5 + np.arange(1, _SAMPLES + 1)[:, None] * stride) % 1 * span
+    seed_lower, seed_range, seed_stride = seed_sequence(layout.robot)
+    x = seed_lower + (0.5 + np.arange(1, _SAMPLES + 1)[:, None] * seed_stride) % 1 * seed_range
     sizes = np.linalg.norm(layout.jacobian(from_kernel(layout.robot, x)), axis=(1, 2))
     return ErrorNorm(_DAMPING * float(np.median(sizes)))
 

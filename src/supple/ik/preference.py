@@ -10,7 +10,7 @@ import numpy as np
 
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.ik.problem import CompiledProblem
-from supple.ik.seeds import seed_range
+from supple.ik.seeds import seed_sequence
 from supple.kinematics import Robot
 from supple.kinematics.configuration import (
     coordinate_difference,
@@ -88,11 +88,12 @@ def discomfort(robot: Robot, q: Array) -> Array:
     turn by more than a full turn, the range is replaced by the full turn in its middle. Joints
     without limits do not count.
     """
-    low, span, _ = seed_range(robot)
-    moves = (span > 0) & (np.isfinite(robot.lower) | np.isfinite(robot.upper))
+    seed_lower, seed_range, _ = seed_sequence(robot)
+    moves = (seed_range > 0) & (np.isfinite(robot.lower) | np.isfinite(robot.upper))
     if not moves.any():
         return np.zeros(q.shape[:-1])
-    x = (2 * coordinate_difference(q, low)[..., moves] - span[moves]) / span[moves]
+    width = seed_range[moves]
+    x = (2 * coordinate_difference(q, seed_lower)[..., moves] - width) / width
     return np.asarray((x**2).mean(axis=-1))
 
 

@@ -24,7 +24,7 @@ from supple.ik.seeds import (
     SeedTable,
     joint_ranges,
     seed_features,
-    seed_range,
+    seed_sequence,
     task_sizes,
     turns,
 )
@@ -222,14 +222,14 @@ def _compiled(
             "a PostureTask of solve is a preference and must have no tolerance; given: a tolerance"
         )
     primary = sum(layout.counts[: len(met)])
-    low, span, stride = seed_range(robot)
-    shares = (0.5 + np.arange(1, _GPU_SEED_TABLE_SIZE + 1)[:, None] * stride) % 1
-    seeds = low + shares * span
+    seed_lower, seed_range, seed_stride = seed_sequence(robot)
+    shares = (0.5 + np.arange(1, _GPU_SEED_TABLE_SIZE + 1)[:, None] * seed_stride) % 1
+    seeds = seed_lower + shares * seed_range
     reached = layout.reached(from_kernel(robot, seeds))
     reach, largest = task_sizes(rows[: len(met)], layout, reached)
     is_long = np.zeros(robot.dof, dtype=np.bool_)
     if robot.prismatic.any() and max_step is None:
-        middle = np.where(robot.prismatic, low + 0.5 * span, seeds)
+        middle = np.where(robot.prismatic, seed_lower + 0.5 * seed_range, seeds)
         rest, _ = task_sizes(rows[: len(met)], layout, layout.reached(from_kernel(robot, middle)))
         is_long = robot.prismatic & (joint_ranges(robot) > _LONG_RANGE * rest)
         if is_long.any():
@@ -262,9 +262,9 @@ def _compiled(
         relaxed_weights=relaxed.tolist(),
         lower=robot.lower.tolist(),
         upper=robot.upper.tolist(),
-        seed_lower=low.tolist(),
-        seed_range=span.tolist(),
-        seed_stride=stride.tolist(),
+        seed_lower=seed_lower.tolist(),
+        seed_range=seed_range.tolist(),
+        seed_stride=seed_stride.tolist(),
         **slides,
         wrap=turns(robot).tolist(),
         step=_step(rule, primary),

@@ -44,13 +44,14 @@ class SeedTable:
     @staticmethod
     def of(robot: Robot, shares: Array, scale: Array) -> SeedTable:
         """Return the table for evenly distributed fractions `shares` (N, n) of the joint ranges."""
-        low, span, _ = seed_range(robot)
+        seed_lower, seed_range, _ = seed_sequence(robot)
         is_even = np.arange(1, len(shares) + 1)[:, None] % _core.EVEN_SEEDS == 1
         spacing = np.where(is_even | (turns(robot) > 0), 1.0, _core.MIDDLE_SPACING)
         u = 2 * shares - 1
         x = u * (spacing + (1 - spacing) * u**2)
         limited = np.isfinite(robot.lower) | np.isfinite(robot.upper)
-        return SeedTable(low + 0.5 * (1 + x) * span, (limited * x**2).sum(axis=-1), scale)
+        seeds = seed_lower + 0.5 * (1 + x) * seed_range
+        return SeedTable(seeds, (limited * x**2).sum(axis=-1), scale)
 
     def table(self, layout: CompiledTasks) -> NDArray[np.float32]:
         """Return scaled targets (N, k + 1), each followed by the constant term of its distance."""
@@ -69,11 +70,11 @@ def turns(robot: Robot) -> Array:
 
 
 @lru_cache(maxsize=64)
-def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
-    """Return the lower end, the width and the stride of the sequence of seeds, each (n,).
+def seed_sequence(robot: Robot) -> tuple[Array, Array, Array]:
+    """Return seed_lower, seed_range and seed_stride of the sequence of seeds, each (n,).
 
-    Seed k is lower + width ((0.5 + k stride) mod 1), component by component. The sequence fills the
-    range evenly in any dimension n: stride_j = φ^-j with φ^(n+1) = φ + 1.
+    Seed k is seed_lower + seed_range ((0.5 + k seed_stride) mod 1), component by component. The
+    sequence fills the range evenly in any dimension n: seed_stride_j = φ^-j with φ^(n+1) = φ + 1.
     """
     reach = np.where(robot.prismatic, robot_size(robot), np.pi)
     lower = np.where(robot.lower > -_LARGEST_LIMIT, robot.lower, -np.inf)
