@@ -20,14 +20,15 @@ template <class T>
 struct ContactDemand {
   const CollisionModel<T>* model;  // null for none
   T distance;                      // that pairs keep [m]
-  T near, reach;    // distances below which pairs have rows: at rest, and at any speed [m]
-  T approach;       // share of the remaining distance that one step may take
-  T out;            // share of the missing distance that one step should gain
-  T fastest;        // most that one step should gain [m]
-  T weight;         // of a row [1/m]
-  T sudden;         // rows that the last displacement meets by more than this are left out [m]
-  const int* foot;  // (moving,): index of the foot that a body is, or -1
-  T hold;           // factor of the weights of a foot that stands
+  // Distances below which pairs have rows, at rest and at any speed [m].
+  T distance_at_rest, distance_in_motion;
+  T approach_share;    // of the remaining distance, that one step may take
+  T separation_share;  // of the missing distance, that one step should gain
+  T max_separation;    // that one step should gain [m]
+  T weight;            // of a row [1/m]
+  T max_slack;         // rows that the last displacement meets by more than this are left out [m]
+  const int* foot;     // (moving,): index of the foot that a body is, or -1
+  T hold;              // factor of the weights of a foot that stands
 };
 
 }  // namespace supple
@@ -193,11 +194,12 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, Pose<T>* join
     const bool swapped = model.shape[model.pair[2 * pair]].body != group.first;
     contact_row(model, m.placed, group, swapped, contact, s, row + count * s);
     const T room = contact.distance + close.ease - close.least;
-    b[count] = room < 0 ? min(-room * of.out, of.fastest) : -room * close.approach;
+    b[count] =
+        room < 0 ? min(-room * of.separation_share, of.max_separation) : -room * close.approach;
     weight[count] = of.weight;
     // Rows that only a sudden motion would miss are left out.
     const T spare = padded_dot(0, s, row + count * s, y) - b[count];
-    count += spare < of.sudden;
+    count += spare < of.max_slack;
   };
   const T now = m.steps[0] += T(1);
   if (now > T(1)) m.travel[0] += T(2 + 1e-9) * fastest_center(model, m);
@@ -211,7 +213,7 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, Pose<T>* join
   for (int k = 0; k < awake; ++k) {
     const int g = m.awake[k];
     const T lower = lower_bound_of(model, m.placed, model.group[g]);
-    const T spare = lower + eased_by(model, g, of.distance) - of.distance - of.reach;
+    const T spare = lower + eased_by(model, g, of.distance) - of.distance - of.distance_in_motion;
     m.wake[g] = spare < 0 ? T(0) : travel + spare;
     m.awake[near] = g, m.lower[near] = lower;
     near += spare < 0;
@@ -220,7 +222,7 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, Pose<T>* join
   for (int k = 0; k < near; ++k) {
     const int g = m.awake[k];
     const PairGroup& group = model.group[g];
-    CloseGroup<T> close{g, of.distance, T(0), of.approach, T(0)};
+    CloseGroup<T> close{g, of.distance, T(0), of.approach_share, T(0)};
     if (const int foot = of.foot[group.first]; group.second >= model.moving && foot >= 0) {
       if (hold[foot] >= of.hold) continue;
       // The foot may land: it may touch the world.
@@ -228,7 +230,8 @@ SUPPLE_FN int contact_rows(const ContactDemand<T>& of, const T* q, Pose<T>* join
       close.approach = min(close.approach * hold[foot], T(1));
     }
     close.ease = eased_by(model, g, close.least);
-    close.within = min(of.near + m.moved[k] / close.approach, of.reach) + close.least - close.ease;
+    close.within = min(of.distance_at_rest + m.moved[k] / close.approach, of.distance_in_motion) +
+                   close.least - close.ease;
     m.closer[g] += m.moved[k];
     if (m.visited[g] != now - T(1)) {  // bounds of earlier steps are not valid
       m.closer[g] = T(0);

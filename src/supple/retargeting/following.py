@@ -23,7 +23,8 @@ TOUCHDOWN_ERROR = 5e-5  # above which a foot is held where it lands, not at its 
 # a pair may lose, and of a missing distance that it should gain, in 1/120 s; the largest speed at
 # which a row separates a pair [m/s]; the weight of a row [1/m]; and the slack above which rows are
 # left out, after the displacement of the last 1/120 s [m].
-ROW_DISTANCE_AT_REST, ROW_DISTANCE_IN_MOTION = 0.02, 0.15
+ROW_DISTANCE_AT_REST = 0.02
+ROW_DISTANCE_IN_MOTION = 0.15
 EXTRA_CLEARANCE = 5e-4
 APPROACH_SHARE, SEPARATION_SHARE = 0.15, 0.3
 MAX_SEPARATION_SPEED = 1.0
