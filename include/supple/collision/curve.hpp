@@ -55,7 +55,7 @@ inline constexpr T longest_turn = T(0.5);
 // A part whose smallest distance exceeds the clearance by less than this is not divided to certify
 // it [m].
 template <class T>
-inline constexpr T finest = T(1e-7);
+inline constexpr T undivided_gap = T(1e-7);
 
 template <class T>
 struct CurveMemory {
@@ -293,7 +293,7 @@ SUPPLE_FN CurveBound<T> curve_bound(const CollisionModel<T>& model, const JointC
       made.seen = min(made.seen, part.distance);
       const T close = made.seen - max(demand.absolute, demand.relative * abs(made.seen));
       const bool free = part.bound >= demand.clearance;
-      const bool hopeless = part.distance < demand.clearance + finest<T>;
+      const bool hopeless = part.distance < demand.clearance + undivided_gap<T>;
       done =
           !divisible || ((free || hopeless) && (part.bound >= close || (hopeless && demand.first)));
       if (done) {

@@ -23,20 +23,22 @@ inline constexpr int dual_rounds = 4;
 inline constexpr double dual_slack = 1e-10;
 // The lower triangle of the tableau consists of square tiles of this size. A tile is read before
 // it is written: on a GPU, many reads are then in flight at the same time.
-inline constexpr int tile = 4;
+inline constexpr int tile_size = 4;
 
-SUPPLE_FN constexpr int tiles(int n) { return (n + tile - 1) / tile; }
+SUPPLE_FN constexpr int tiles(int n) { return (n + tile_size - 1) / tile_size; }
 // The place of the tile in row i and column j <= i of tiles.
-SUPPLE_FN constexpr int tile_place(int i, int j) { return tile * tile * (i * (i + 1) / 2 + j); }
+SUPPLE_FN constexpr int tile_place(int i, int j) {
+  return tile_size * tile_size * (i * (i + 1) / 2 + j);
+}
 // The place of row i and column j <= i of the tableau.
 SUPPLE_FN constexpr int in_tableau(int i, int j) {
-  return tile_place(i / tile, j / tile) + i % tile * tile + j % tile;
+  return tile_place(i / tile_size, j / tile_size) + i % tile_size * tile_size + j % tile_size;
 }
 // Number of entries of `table`, which has the tableau in its first `tableau_size` entries.
 SUPPLE_FN constexpr int tableau_size(int n) { return tile_place(tiles(n), 0); }
-SUPPLE_FN constexpr int dual_table(int n) { return tableau_size(n) + 4 * tile * tiles(n); }
+SUPPLE_FN constexpr int dual_table(int n) { return tableau_size(n) + 4 * tile_size * tiles(n); }
 
-#define SUPPLE_TILE(i) SUPPLE_UNROLL SUPPLE_UNROLL_HOST for (int i = 0; i < tile; ++i)
+#define SUPPLE_TILE(i) SUPPLE_UNROLL SUPPLE_UNROLL_HOST for (int i = 0; i < tile_size; ++i)
 
 // Returns, in each lane, the entry of x (n) whose index is `number` in that lane, or zero where the
 // index is -1.
@@ -66,8 +68,8 @@ SUPPLE_INLINE void read_column(int n, const L* table, const L& number, L* column
   using T = scalar_t<L>;
   if constexpr (width<L> == 1) {
     const int k = static_cast<int>(number);
-    for (int j = 0; k >= 0 && j < tile * tiles(n); j += tile) {
-      L part[tile];
+    for (int j = 0; k >= 0 && j < tile_size * tiles(n); j += tile_size) {
+      L part[tile_size];
       SUPPLE_TILE(c) { part[c] = table[j + c < k ? in_tableau(k, j + c) : in_tableau(j + c, k)]; }
       SUPPLE_TILE(c) column[j + c] = part[c];
     }
@@ -105,15 +107,15 @@ SUPPLE_INLINE void write_column(int n, const L* column, const L& number, L* tabl
 template <class L>
 SUPPLE_INLINE void add_square(int n, const L& factor, const L* column, L* table) {
   for (int a = 0; a < tiles(n); ++a) {
-    L down[tile];
-    SUPPLE_TILE(r) down[r] = factor * column[tile * a + r];
+    L down[tile_size];
+    SUPPLE_TILE(r) down[r] = factor * column[tile_size * a + r];
     for (int b = 0; b <= a; ++b) {
-      L *const at = table + tile_place(a, b), across[tile], next[tile * tile];
-      SUPPLE_TILE(c) across[c] = column[tile * b + c];
+      L *const at = table + tile_place(a, b), across[tile_size], next[tile_size * tile_size];
+      SUPPLE_TILE(c) across[c] = column[tile_size * b + c];
       SUPPLE_TILE(r) SUPPLE_TILE(c) {
-        next[tile * r + c] = fma(down[r], across[c], at[tile * r + c]);
+        next[tile_size * r + c] = fma(down[r], across[c], at[tile_size * r + c]);
       }
-      SUPPLE_TILE(r) SUPPLE_TILE(c) at[tile * r + c] = next[tile * r + c];
+      SUPPLE_TILE(r) SUPPLE_TILE(c) at[tile_size * r + c] = next[tile_size * r + c];
     }
   }
 }
@@ -126,7 +128,7 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> dual_active_set(int n, const L* low, const L* h
                                                  const mask_t<L>& open, L* active_set, L* table,
                                                  int most_rounds) {
   using T = scalar_t<L>;
-  const int padded = tile * tiles(n);
+  const int padded = tile_size * tiles(n);
   // `value` is x - x0 of free entries, and the force on the others.
   L *value = table + tableau_size(n), *column = value + padded, *scaled = column + padded,
     *side = scaled + padded;
@@ -170,8 +172,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> dual_active_set(int n, const L* low, const L* h
     }
     const L moved = select(busy, part * push, L(0));
     force = force + moved;
-    for (int j = 0; j < padded; j += tile) {
-      L moved_to[tile];
+    for (int j = 0; j < padded; j += tile_size) {
+      L moved_to[tile_size];
       SUPPLE_TILE(c) {
         const L sign = select(side[j + c] == L(0), moved, -moved);
         moved_to[c] = fma(sign, column[j + c], value[j + c]);
@@ -187,8 +189,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> dual_active_set(int n, const L* low, const L* h
     changed = select(busy, changed, none);
     const L inverse = select(busy, L(1) / select(busy, pivot, L(1)), L(0)),
             turned = select(enters, inverse, -inverse);
-    for (int j = 0; j < padded; j += tile) {
-      L part_of[tile];
+    for (int j = 0; j < padded; j += tile_size) {
+      L part_of[tile_size];
       SUPPLE_TILE(c) part_of[c] = turned * column[j + c];
       SUPPLE_TILE(c) scaled[j + c] = part_of[c];
     }

@@ -8,7 +8,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // Largest displacement of a prismatic joint that keeps every result finite [m].
 template <class T>
-constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
+constexpr T largest_slide = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
 
 // Returns the lanes where all inputs are finite and all displacements within bounds. `qd` may be
 // null.
@@ -23,7 +23,7 @@ SUPPLE_INLINE mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     const L d = displacement(chain.joint[j], q);
     const bool slides = chain.joint[j].motion == Motion::prismatic;
-    valid = valid & (slides ? abs(d) <= L(longest<T>) : finite(d));
+    valid = valid & (slides ? abs(d) <= L(largest_slide<T>) : finite(d));
   }
   return valid;
 }

@@ -20,7 +20,7 @@ namespace supple::inline SUPPLE_ISA {
 // or the present distance of the pair if that is smaller.
 template <class T>
 SUPPLE_INLINE T least_distance(const Guard<T>& guard, T speed, T time, T gap) {
-  return min(fma(speed, time, guard.clearance), gap - unseen<T>);
+  return min(fma(speed, time, guard.clearance), gap - rounding_distance<T>);
 }
 
 // Returns the first of `count` pairs that may come closer than their distance `least` during the

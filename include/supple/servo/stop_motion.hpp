@@ -80,7 +80,7 @@ template <class T>
 inline constexpr T largest_push = T(2e-3);
 // Distance by which rounding may bring a pair closer in a step [m].
 template <class T>
-inline constexpr T unseen = T(1e-12);
+inline constexpr T rounding_distance = T(1e-12);
 
 // Largest number of rows of constraints of all pairs of a model.
 template <class T>
