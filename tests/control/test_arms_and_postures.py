@@ -92,7 +92,7 @@ def test_an_arm_at_the_end_of_its_reach_moves_as_if_it_were_alone(
         size = np.abs(alone._step).max()
         np.testing.assert_allclose(together._step[:6], alone._step, rtol=0, atol=1e-8 * size)
         np.testing.assert_allclose(together._step[6:], 0, rtol=0, atol=1e-8 * size)
-        assert together._chosen == pytest.approx(alone._chosen, rel=1e-8)
+        assert together._chosen_lambda2 == pytest.approx(alone._chosen_lambda2, rel=1e-8)
         reached += StepStatus.OUT_OF_REACH in alone.status
     assert reached > 100
 
@@ -191,7 +191,7 @@ def test_the_step_of_a_tree_is_the_shortest_least_squares_solution(
         if at_limit and exact[3] > 0:
             J[:, 3] = 0
             exact = np.linalg.lstsq(J, linear.e, rcond=1e-12)[0]
-        assert at_limit or servo._chosen < 1e-9
+        assert at_limit or servo._chosen_lambda2 < 1e-9
         # Without the joint at its limit, the Jacobian of the others may be nearly singular.
-        off = 1e-12 if servo._chosen < 1e-9 else 0.02 * np.abs(exact).max()
+        off = 1e-12 if servo._chosen_lambda2 < 1e-9 else 0.02 * np.abs(exact).max()
         np.testing.assert_allclose(servo._step, exact, rtol=0, atol=off)

@@ -195,7 +195,7 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
         assert (StepStatus.ACCELERATION_EXCEEDED in status) == any(
             h.exceeds > 1 for h in report.held
         )
-        damped = servo._chosen > 0 and servo.lambda2 > 0
+        damped = servo._chosen_lambda2 > 0 and servo.lambda2 > 0
         if servo._yields:
             damped = np.linalg.norm(servo.lost) > 0.01 * np.linalg.norm(servo._command)
         assert (StepStatus.DAMPED in status) == damped

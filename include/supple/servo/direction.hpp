@@ -26,13 +26,13 @@ inline constexpr T same_direction = T(1e-10);
 template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
-// What a stop depends on: the tasks, the limits of the joints and the time step. `bound` limits
+// What a stop depends on: the tasks, the limits of the joints and the time step. `max_norm` limits
 // ‖q̇‖, and `most_condition`, unless it is zero, the condition number of J where the robot stops.
 template <class T>
 struct Stopper {
   StepRows<T> rows;
   const JointLimit<T>* limit;
-  T dt, bound, most_condition;
+  T dt, max_norm, most_condition;
 };
 
 // The interval of factors s >= 0 for which a joint motion s x (n) is inside a box: low <= s x <=
@@ -48,9 +48,9 @@ SUPPLE_FN bool has_any(const Factors<T>& factors) {
 }
 
 template <class T>
-SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T* x, T bound) {
+SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T* x, T max_norm) {
   const T size = sqrt(dot(n, x, x));
-  Factors<T> found{T(0), size > 0 ? bound * just_below<T> / size : Number<T>::huge};
+  Factors<T> found{T(0), size > 0 ? max_norm * just_below<T> / size : Number<T>::huge};
   for (int j = 0; j < n; ++j) {
     // A joint whose entry of x is no more than a rounding error counts as at rest.
     const bool rests = abs(x[j]) <= Number<T>::epsilon * size;
@@ -150,7 +150,7 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
     forward(chain, q, joint_poses);
     rows_jacobian(of.rows, joint_poses, J);
     if (!along_direction(m, n, J, d, x, solving)) return false;
-    const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
+    const Factors<T> found = factors_in_box(n, low, high, x, of.max_norm);
     if (found.least * (T(1) + stop_margin<T>) > found.most) return false;
     if (!accepts(found.least, x, rest)) return false;
     for (int j = 0; j < n; ++j) {
@@ -200,7 +200,7 @@ SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, T most, const T* 
                              const T* high, const T* q, const T* v, bool& halts, T* scratch) {
   const int n = of.rows.chain.nv;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
-  const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
+  const Factors<T> found = factors_in_box(n, low, high, x, of.max_norm);
   if (!has_any(found)) return T(-1);
   const T fastest = min(max(most, found.least), found.most);
   for (int attempt = 0; attempt <= slower_tries; ++attempt) {

@@ -80,7 +80,7 @@ SUPPLE_FN LimitCost<L> limit_cost(const Servo<T>& servo, int m, int n, const Ser
   scale_jacobian(*servo.step, m, n, state.J, rows);
   L square(0);
   for (int i = 0; i < m * n; ++i) square = fma(rows[i], rows[i], square);
-  const L lambda = sqrt(max(state.lambda2, square * L(weighted_ridge<T>)));
+  const L lambda = sqrt(max(state.chosen_lambda2, square * L(weighted_ridge<T>)));
   for (int i = 0; i < m + n; ++i) {
     for (int j = 0; j < n; ++j) {
       const L entry = i < m ? rows[i * n + j] : i - m == j ? lambda : L(0);
@@ -106,16 +106,16 @@ SUPPLE_FN L damping_with(const LimitCost<L>& cost, int n, const L& lambda2, cons
   return lambda2 + max(applied - max(square * L(ridge<T>), L(Number<T>::tiny)), L(0));
 }
 
-// Moves the step x (n) into a box with ‖x‖ <= servo.bound: by scaling it as a whole if the
+// Moves the step x (n) into a box with ‖x‖ <= servo.max_norm: by scaling it as a whole if the
 // direction is kept, else by the smallest change in the norm that the step minimizes. Writes
 // state.active_set and state.applied_lambda2.
 template <class L, class T, class M, class N>
 SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state, const L* low,
                           const L* high, L* x, L* scratch) {
   L *weighted = scratch, *rest = weighted + m * n;
-  const L bound(servo.bound),
-      lambda2 = select(state.held_lambda2 >= L(0), state.held_lambda2, state.lambda2);
-  state.applied_lambda2 = state.lambda2;
+  const L bound(servo.max_norm),
+      lambda2 = select(state.held_lambda2 >= L(0), state.held_lambda2, state.chosen_lambda2);
+  state.applied_lambda2 = state.chosen_lambda2;
   if (servo.keep_direction) {
     scale_into_box(n, low, high, bound, x, state.active_set);
     shorten_in_box(n, low, high, bound, x);  // joints that must return add to ‖x‖
@@ -163,7 +163,7 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   const LimitCost<L> cost = limit_cost(servo, m, n, state, lambda2, memory);
   const L applied = limited_step(cost.m, n, cost.J, cost.lambda2, low, high, bound, y, active_set,
                                  memory + (by_norm ? weighted_cost_scratch(m, n) : m * n));
-  const L applied_lambda2 = damping_with(cost, n, state.lambda2, applied, by_norm);
+  const L applied_lambda2 = damping_with(cost, n, state.chosen_lambda2, applied, by_norm);
   for (int j = 0; j < n; ++j) {
     x[j] = select(fits, x[j], y[j]);
     state.active_set[j] = select(fits, state.active_set[j], active_set[j]);
@@ -189,16 +189,16 @@ SUPPLE_FN void fit_in_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state
     return;
   }
   for (int j = 0; j < n; ++j) x[j] = x0[j];
-  const T lambda2 = state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2;
+  const T lambda2 = state.held_lambda2 >= 0 ? state.held_lambda2 : state.chosen_lambda2;
   LimitCost<T> cost = limit_cost(servo, m, n, state, lambda2, rest);
   // The rows of constraints are those at q. They would not be combinations of the rows of a J at
   // another configuration, as in yielding.hpp, and fast motions in the null space of that J would
   // meet them at no cost.
   if (servo.curvature > 0) cost.J = state.exact_J;
-  const T applied = constrained_step(cost.m, n, cost.J, cost.lambda2, low, high, servo.bound, rows,
-                                     x, state.active_set);
+  const T applied = constrained_step(cost.m, n, cost.J, cost.lambda2, low, high, servo.max_norm,
+                                     rows, x, state.active_set);
   state.applied_lambda2 =
-      damping_with(cost, n, state.lambda2, applied, has_joint_norm(servo, state));
+      damping_with(cost, n, state.chosen_lambda2, applied, has_joint_norm(servo, state));
 }
 
 }  // namespace supple::inline SUPPLE_ISA

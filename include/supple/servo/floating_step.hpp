@@ -340,7 +340,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     wanted[i] = at.mu2 * at.expected;
     extra[i] = max(T(square(secant[i]) - square(S[i])), T(-square(sigma[chosen[i]]))) + at.lambda2 +
                at.mu2 - (whole_bends ? bend_along(d) : T(0));
-    state.lambda2 = max(state.lambda2, at.lambda2);
+    state.chosen_lambda2 = max(state.chosen_lambda2, at.lambda2);
   }
 
   // The step.
@@ -405,7 +405,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     if (bend[i] > h[i]) beyond += square(missed);
   }
   for (int i = 0; i < k; ++i) {
-    state.lambda2 = max(state.lambda2, eased[i]);
+    state.chosen_lambda2 = max(state.chosen_lambda2, eased[i]);
     if (sigma[i] > T(0)) continue;  // no motion along u
     T missed(0);
     for (int r = 0, a = 0; r < m; ++r) {

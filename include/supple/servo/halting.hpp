@@ -14,7 +14,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // Length of the trial motion that shows whether a step leads away from a singularity [rad or m].
 template <class T>
-inline constexpr T probe = T(1e-3);
+inline constexpr T trial_length = T(1e-3);
 
 // Factor of a speed that counts as the same speed, larger than rounding errors.
 template <class T>
@@ -38,7 +38,7 @@ SUPPLE_FN T ramp_factor(const Servo<T>& servo, const StepRows<T>& rows, T here, 
   T *trial = scratch, *rest = trial + n;
   const T size = length(n, x);
   if (here <= servo.slow_condition || !(size > 0)) return T(1);
-  integrate(rows.chain, q, x, T(probe<T> / size), trial);
+  integrate(rows.chain, q, x, T(trial_length<T> / size), trial);
   return condition_at(rows, trial, rest) < here ? T(1) : ramp_at(servo, here);
 }
 
@@ -83,7 +83,7 @@ SUPPLE_FN T halting_step(const Servo<T>& servo, const ServoState<T>& state, cons
                          const T* high, bool& halts, T* scratch) {
   const int m = of.rows.count, n = of.rows.chain.nv;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
-  const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
+  const Factors<T> found = factors_in_box(n, low, high, x, of.max_norm);
   if (!has_any(found)) return T(-1);
   const T fastest = min(max(most, found.least), found.most);
   // A motion on the ramp may take a step above the ramp only if it is not faster than the previous

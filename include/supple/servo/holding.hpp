@@ -31,7 +31,7 @@ SUPPLE_FN void solve_equations(const Servo<T>& servo, const ServoState<T>& state
                                const Equations<T>& of, T* x, T* active_set, T* y, T* scratch) {
   const int n = of.n, count = of.count;
   const Holding<T>& held = *state.holding;
-  bool fits = !state.constraints && sum_of_products(n, x, x) <= servo.bound * servo.bound;
+  bool fits = !state.constraints && sum_of_products(n, x, x) <= servo.max_norm * servo.max_norm;
   for (int j = 0; j < n && fits; ++j) fits = x[j] >= of.low[j] && x[j] <= of.high[j];
   for (int i = 0; i < count && fits; ++i) {
     fits = abs(of.b[i] - sum_of_packs(n, of.A + i * n, x)) <= T(0.01) * of.tolerance;
@@ -42,7 +42,7 @@ SUPPLE_FN void solve_equations(const Servo<T>& servo, const ServoState<T>& state
   }
   for (int j = 0; j < n; ++j) y[j] = x[j];
   bool solved = equation_step(of, y, active_set, scratch) &&
-                sum_of_products(n, y, y) <= servo.bound * servo.bound;
+                sum_of_products(n, y, y) <= servo.max_norm * servo.max_norm;
   const int more = state.constraints ? state.constraints->count : 0;
   for (int i = 0; i < more && solved; ++i) {
     const Constraints<T>& rows = *state.constraints;
@@ -56,7 +56,7 @@ SUPPLE_FN void solve_equations(const Servo<T>& servo, const ServoState<T>& state
     copy_numbers(more, state.constraints->h, held.h + count);
   }
   const Constraints<T> rows{count + more, held.G, held.h, held.state, held.search, count};
-  constrained_step(of.m, n, of.J, of.lambda2, of.low, of.high, servo.bound, rows, x, active_set);
+  constrained_step(of.m, n, of.J, of.lambda2, of.low, of.high, servo.max_norm, rows, x, active_set);
 }
 
 // `fit_in_rows` with held tasks: x (n) also moves their rows as their shares require.
@@ -72,8 +72,8 @@ SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& 
   bool switching = false;
   for (int k = 0; k < servo.held_tasks; ++k) switching = switching || is_switched(k);
   LimitCost<T> cost =
-      limit_cost(servo, m, n, state, state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2,
-                 memory.cost);
+      limit_cost(servo, m, n, state,
+                 state.held_lambda2 >= 0 ? state.held_lambda2 : state.chosen_lambda2, memory.cost);
   // Rows that are not those of the held space need the J at q (see `fit_in_rows`).
   const bool others = switching || state.constraints;
   if (others && servo.curvature > 0 && !state.metric) cost.J = state.exact_J;
@@ -82,7 +82,7 @@ SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& 
         cost.m, n, count, cost.J, A, b, cost.lambda2, low, high, held_tolerance<T> / servo.dt};
     copy_numbers(n, x0, x);
     solve_equations(servo, state, of, x, state.active_set, memory.y, memory.rest);
-    state.applied_lambda2 = state.lambda2;
+    state.applied_lambda2 = state.chosen_lambda2;
   };
   const int fixed = held.count;
   copy_numbers(fixed * n, held.rows, A);

@@ -49,7 +49,7 @@ template <class T, class M, class N>
 SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
                               const T* high, T condition, T* x, bool& by_rows, T* scratch) {
   T *d = scratch, *along = d + m, *slow = along + n, *fast = slow + n, *rest = fast + n;
-  const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound,
+  const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.max_norm,
                            max(servo.halt_condition, condition)};
   const T ramp = state.halting;
   T size(0), off(0);
@@ -88,7 +88,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   Factors<T> found{T(0), T(0)};
   if (!rests) {
     if (!moves || !along_direction(m, n, state.J, state.direction, along, rest)) return false;
-    found = factors_in_box(n, slow, fast, along, servo.bound);
+    found = factors_in_box(n, slow, fast, along, servo.max_norm);
     if (!has_any(found)) return false;
     // A motion that leads away from a singularity is not halting while limits force it to become
     // faster.
@@ -116,7 +116,7 @@ SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state,
   }
   if (!bounded) return;
   // Joints that return from outside their limits must not raise ‖q̇‖ above its bound.
-  const L most = L(servo.bound) * L(just_below<T>);
+  const L most = L(servo.max_norm) * L(just_below<T>);
   const mask_t<L> exceeds = nearest > most * most;
   if (any(exceeds)) slow_return(servo, n, state, most, exceeds, low, high);
 }
@@ -187,7 +187,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     settle_speeds(servo, m, n, state, x, low, high, !state.holding, rest);
     settles = state.constraints != nullptr && !state.holding;
   }
-  state.applied_lambda2 = state.lambda2;
+  state.applied_lambda2 = state.chosen_lambda2;
   bool by_rows = false;  // whether constraints determine how much the motion slows down
   const bool kept =
       keeps && keep_direction(servo, m, n, state, low, high, condition, x, by_rows, rest);
@@ -216,7 +216,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   if (!(servo.curvature > 0)) return;
   mark_stopped(n, state);
   const T more = state.applied_lambda2 - state.held_lambda2;
-  state.applied_lambda2 = state.lambda2 + (state.limited != 0 ? max(more, T(0)) : T(0));
+  state.applied_lambda2 = state.chosen_lambda2 + (state.limited != 0 ? max(more, T(0)) : T(0));
   T* const solved_J = state.J;
   state.J = state.exact_J, state.exact_J = solved_J;
   for (int r = 0; r < m; ++r) state.e[r] = state.desired[r];

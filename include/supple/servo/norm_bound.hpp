@@ -62,7 +62,7 @@ SUPPLE_FN bool limits_jerk(const Servo<T>& servo) {
 // limits are ignored.
 template <class T>
 SUPPLE_FN bool shares_bound(const Servo<T>& servo) {
-  return servo.bound < Number<T>::huge && servo.later_count == 0 && limits_jerk(servo);
+  return servo.max_norm < Number<T>::huge && servo.later_count == 0 && limits_jerk(servo);
 }
 
 // Factor of a bound on ‖q̇‖ that leaves room for the rounding errors of many steps.
@@ -85,7 +85,7 @@ SUPPLE_FN void share_bound(const Servo<T>& servo, int n, const ServoState<T>& st
     most2 += square(max(peak_after(limit, state.qd[j], low[j], servo.dt),
                         peak_after(limit, state.qd[j], high[j], servo.dt)));
   }
-  const T bound = servo.bound * within_bound<T>;
+  const T bound = servo.max_norm * within_bound<T>;
   if (most2 <= bound * bound) return;
   const auto least = [&](int j) {
     return lowest_peak(servo.limit[j], state.qd[j], state.change[j], servo.dt);
@@ -105,7 +105,7 @@ SUPPLE_FN void share_bound(const Servo<T>& servo, int n, const ServoState<T>& st
   const T t = pp + pd + pd + dd <= bound * bound ? T(1)
               : room > 0                         ? room / (pd + sqrt(fma(pd, pd, dd * room)))
                                                  : T(0);
-  const T slower = pp > square(servo.bound) ? bound / sqrt(pp) : T(1);
+  const T slower = pp > square(servo.max_norm) ? bound / sqrt(pp) : T(1);
   for (int j = 0; j < n; ++j) {
     JointLimit<T> limit = servo.limit[j];
     const T p = least(j);

@@ -107,10 +107,10 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
     reduced.rows = rows;
     part.J = J, part.exact_J = state.exact_J;  // the step exchanges them
     if (rows > 0) {
-      part.lambda2 = state.lambda2;
+      part.chosen_lambda2 = state.chosen_lambda2;
       take_step(reduced, part, scratch);
     } else {
-      part.lambda2 = T(0);
+      part.chosen_lambda2 = T(0);
       for (int j = 0; j < n; ++j) {
         part.dq[j] = T(0);
         if (part.stopped) part.stopped[j] = T(0);

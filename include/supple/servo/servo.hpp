@@ -121,7 +121,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   }
 }
 
-// Computes the step state.dq and its damping state.lambda2, by a step of the kernel.
+// Computes the step state.dq and its damping state.chosen_lambda2, by a step of the kernel.
 template <class L, class T>
 SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.nv;
@@ -141,36 +141,36 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
   }
   if constexpr (has_packs<L>) {
     if (is_floating(servo.chain) && is_plain_dls(servo) &&
-        tall_step(*servo.step, m, n, J, e, state.dq, state.lambda2, scratch)) {
+        tall_step(*servo.step, m, n, J, e, state.dq, state.chosen_lambda2, scratch)) {
       return;
     }
   }
   switch (servo.mode) {
     case ControlMode::step:
-      state.lambda2 =
-          step(*servo.step, m, n, J, e, state.before, change, state.dq, scratch, state.lambda2);
+      state.chosen_lambda2 = step(*servo.step, m, n, J, e, state.before, change, state.dq, scratch,
+                                  state.chosen_lambda2);
       break;
     case ControlMode::secondary:
-      state.lambda2 = redundant_step(servo.redundancy, m, n, J, e, state.v, state.before, change,
-                                     state.dq, scratch);
+      state.chosen_lambda2 = redundant_step(servo.redundancy, m, n, J, e, state.v, state.before,
+                                            change, state.dq, scratch);
       break;
     case ControlMode::priority:
-      state.lambda2 = priority_step(servo.step, servo.tasks, servo.task_rows, n, J, e, state.before,
-                                    change, state.dq, scratch);
+      state.chosen_lambda2 = priority_step(servo.step, servo.tasks, servo.task_rows, n, J, e,
+                                           state.before, change, state.dq, scratch);
       break;
     case ControlMode::filtered:
       if (!state.has_previous) {
         singular_directions(m, n, J, servo.filter.directions, state.u, state.sigma, scratch);
       }
-      state.lambda2 = filtered_step(servo.filter, m, n, J, e, state.u, state.sigma, state.estimate,
-                                    state.dq, scratch);
+      state.chosen_lambda2 = filtered_step(servo.filter, m, n, J, e, state.u, state.sigma,
+                                           state.estimate, state.dq, scratch);
       break;
     case ControlMode::estimated:
       if (!state.has_previous) {
         extreme_directions(m, n, J, state.u, state.sigma, state.estimate.largest, scratch);
       }
-      state.lambda2 = estimated_step(*servo.step, m, n, J, e, state.u, state.sigma, state.estimate,
-                                     state.dq, scratch);
+      state.chosen_lambda2 = estimated_step(*servo.step, m, n, J, e, state.u, state.sigma,
+                                            state.estimate, state.dq, scratch);
       break;
   }
 }

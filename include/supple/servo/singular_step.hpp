@@ -162,7 +162,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
   }
   for (int r = 0; r < m; ++r) of.used_e[r] = dot(n, of.used_J + r * n, x);
   ServoState<T>& state = of.state;
-  for (int i = 0; i < k; ++i) state.lambda2 = max(state.lambda2, lambda2[i]);
+  for (int i = 0; i < k; ++i) state.chosen_lambda2 = max(state.chosen_lambda2, lambda2[i]);
   state.beyond = sqrt(fma(state.beyond, state.beyond, beyond));
   if (!of.avoids) return;
   clear();

@@ -40,7 +40,7 @@ struct Servo {
   Redundancy<T> redundancy;    // for mode secondary
   Filter<T> filter;            // for mode filtered
   const JointLimit<T>* limit;  // (n,)
-  T bound;                     // bound on ‖q̇‖
+  T max_norm;                  // bound on ‖q̇‖
   bool keep_direction;         // whether limits slow down the whole step, which keeps its direction
   bool second_order;           // whether accelerations are resolved, not velocities
   T dt;                        // [s]
@@ -87,7 +87,7 @@ struct ServoState {
   L* v;               // (n,): secondary velocity, given by the caller
   L* u;               // (max_directions, rows): estimated weak directions (filtering.hpp)
   L sigma;            // estimate of the smallest singular value, negative before the first step
-  L lambda2;          // damping of the step
+  L chosen_lambda2;   // damping of the step
   L applied_lambda2;  // damping of the step after limits
   L limited;          // 1 if limits changed the step, else 0
   L before;           // manipulability at the previous step, negative if there was none
@@ -110,7 +110,7 @@ struct ServoState {
   const L* held = nullptr;  // (rows of all tasks,): see `StepRows`
   Course course = Course::kept;
   L halting = L(1);        // factor by which the motion slows down before a singularity
-  L held_lambda2 = L(-1);  // λ² while joints are held at limits; if negative, lambda2 is used
+  L held_lambda2 = L(-1);  // λ² while joints are held at limits; chosen_lambda2 if negative
   L beyond = L(0);         // length of the part of `lost` beyond the end of the reach
   L* ranges = nullptr;     // memory of ranges.hpp; null if no row has an allowed range
   const Constraints<L>* constraints = nullptr;  // on q̇ in this step; null if there are none

@@ -20,7 +20,7 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   constexpr T none = Number<T>::huge;
-  bool limited = servo.bound < none;
+  bool limited = servo.max_norm < none;
   for (int j = 0; j < servo.chain.nv; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
     limited = limited || limit.lower > -none || limit.upper < none || limit.speed < none ||
@@ -56,7 +56,8 @@ template <class L, class T, class M, class N>
 SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* velocity,
                                 ServoState<L>& state, L* task_work, L* step_work, L* limit_work) {
   evaluate_tasks(servo, Command<L>{nullptr, velocity, nullptr}, state, task_work);
-  state.lambda2 = step(*servo.step, m, n, state.J, state.e, L(-1), L(0), state.dq, step_work);
+  state.chosen_lambda2 =
+      step(*servo.step, m, n, state.J, state.e, L(-1), L(0), state.dq, step_work);
   if (has_limits(servo)) {
     advance(servo, m, n, state, limit_work);
   } else {
@@ -68,7 +69,7 @@ SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* veloci
 template <class L, class T>
 SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd, const L* dq) {
   const int n = servo.chain.nv;
-  const L most = L(servo.bound * (servo.keep_direction ? just_below<T> : T(1)));
+  const L most = L(servo.max_norm * (servo.keep_direction ? just_below<T> : T(1)));
   mask_t<L> inside = dot(n, dq, dq) <= most * most;
   for (int j = 0; j < n; ++j) {
     L low, high;

@@ -242,7 +242,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   state.held_lambda2 = held_ridge<T> * square(kappa);
   for (bool changed = true; changed;) {  // each round leaves out more joints
     changed = false;
-    state.lambda2 = state.beyond = T(0);
+    state.chosen_lambda2 = state.beyond = T(0);
     for (int r = 0; r < m; ++r) state.lost[r] = T(0);
     state.self_moves = false;
     if constexpr (has_packs<T>) {

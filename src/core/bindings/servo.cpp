@@ -37,12 +37,13 @@ class PyServo : public ServoLoop {
     const ServoState<double>& state = last();
     if (!estimates_ || !state.has_previous) return nb::none();
     const Estimate<double>& found = state.estimate;
-    return nb::make_tuple(state.sigma, found.effective, found.across, found.alpha2, state.lambda2);
+    return nb::make_tuple(state.sigma, found.effective, found.across, found.alpha2,
+                          state.chosen_lambda2);
   }
   bool held() const { return last().limited != 0; }
   bool begun() const { return last().has_previous; }
-  double lambda2() const { return last().applied_lambda2; }
-  double chosen() const { return last().lambda2; }
+  double chosen_lambda2() const { return last().chosen_lambda2; }
+  double applied_lambda2() const { return last().applied_lambda2; }
   double beyond() const { return last().beyond; }
 
   int flags() const {
@@ -153,8 +154,8 @@ void bind_servo(nb::module_& m) {
       .value("COLLISION_LIMIT", at_collision)
       .value("COLLISION_EXCEEDED", over_collision)
       .value("HELD_EXCEEDED", over_held);
-  m.attr("AT_LIMIT_RATIO") = nearly;
-  m.attr("EXCEEDED_RATIO") = exceeds;
+  m.attr("AT_LIMIT_RATIO") = at_limit_ratio;
+  m.attr("EXCEEDED_RATIO") = exceeded_ratio;
   m.attr("NOTICED_ERROR") = ServoHolding::noticed_error;
   m.attr("PRIORITY_WEIGHT") = priority_weight<double>;
   m.attr("WEIGHTED_RIDGE") = weighted_ridge<double>;
@@ -222,7 +223,8 @@ void bind_servo(nb::module_& m) {
       .def("_set_collision", &PyServo::set_collision, nb::lock_self(), "model"_a.none(),
            nb::sig("def _set_collision(self, model: CollisionModel | None) -> None"))
       .def_prop_ro("_blocking", &PyServo::blocking, nb::sig("def _blocking(self) -> int"))
-      .def_prop_ro("_chosen", &PyServo::chosen, nb::sig("def _chosen(self) -> float"))
+      .def_prop_ro("_chosen_lambda2", &PyServo::chosen_lambda2,
+                   nb::sig("def _chosen_lambda2(self) -> float"))
       .def_prop_ro("_flags", &PyServo::flags, nb::sig("def _flags(self) -> int"))
       .def_prop_ro("_joint_flags", &PyServo::joint_flags,
                    nb::sig("def _joint_flags(self) -> numpy.typing.NDArray[numpy.int64]"))
@@ -244,7 +246,8 @@ void bind_servo(nb::module_& m) {
       .def_prop_ro(
           "_begun", [](const PyServo& servo) { return servo.begun(); },
           nb::sig("def _begun(self) -> bool"))
-      .def_prop_ro("_lambda2", &PyServo::lambda2, nb::sig("def _lambda2(self) -> float"));
+      .def_prop_ro("_applied_lambda2", &PyServo::applied_lambda2,
+                   nb::sig("def _applied_lambda2(self) -> float"));
 }
 
 }  // namespace supple

@@ -25,7 +25,7 @@ class ServoLimits {
     set_ = limits.in_kernel<double>(n);
     in_force_.resize(set_.size());
     std::copy(set_.begin(), set_.end(), in_force_.begin());
-    bound_ = bound_within(limits.max_norm);
+    max_norm_ = bound_within(limits.max_norm);
     peaks_.resize(std::size_t(n) + 1);
   }
 
@@ -44,7 +44,7 @@ class ServoLimits {
     slows_down_ = true;
   }
 
-  // Sets the limits in force, and the bound of the control loop, for the step after `last`.
+  // Sets the limits in force, and `max_norm` of the control loop, for the step after `last`.
   void apply(const ServoState<double>& last, Servo<double>& servo) {
     if (!slows_down_) return;
     slows_down_ = false;
@@ -55,13 +55,13 @@ class ServoLimits {
       slows_down_ = slows_down_ || in_force_[j].speed > set_[j].speed;
       norm2 += lowest * lowest;
     }
-    servo.bound = std::max(bound_, std::min(peaks_.back(), std::sqrt(norm2)));
-    slows_down_ = slows_down_ || servo.bound > bound_;
+    servo.max_norm = std::max(max_norm_, std::min(peaks_.back(), std::sqrt(norm2)));
+    slows_down_ = slows_down_ || servo.max_norm > max_norm_;
   }
 
   // Whether a joint exceeded its speed limit in the last step.
   bool too_fast(const ServoState<double>& last, int j) const {
-    return std::abs(last.qd[j]) > set_[std::size_t(j)].speed * exceeds;
+    return std::abs(last.qd[j]) > set_[std::size_t(j)].speed * exceeded_ratio;
   }
 
   // Returns the limits on speed and norm that the last step exceeded, as flags of StepStatus.
@@ -72,7 +72,7 @@ class ServoLimits {
       norm2 += last.qd[j] * last.qd[j];
       if (too_fast(last, j)) found |= over_speed;
     }
-    return std::sqrt(norm2) > bound_ * exceeds ? found | over_norm : found;
+    return std::sqrt(norm2) > max_norm_ * exceeded_ratio ? found | over_norm : found;
   }
 
   // Number of doubles that `save` writes.
@@ -89,7 +89,7 @@ class ServoLimits {
   }
 
   std::vector<JointLimit<double>> set_, in_force_;  // the second keeps its address
-  double bound_ = 0;                                // on the norm of all speeds, as set
+  double max_norm_ = 0;                             // on the norm of all speeds, as set
   Doubles peaks_;            // (n + 1,): largest speeds, and norm, while joints slow down
   bool slows_down_ = false;  // whether the limits in force may be above those that are set
 };

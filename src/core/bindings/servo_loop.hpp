@@ -89,7 +89,7 @@ class ServoLoop {
                          .printed = spec.filter.printed,
                          .directions = spec.filter.directions},
               .limit = limits_.in_force(),
-              .bound = bound_within(spec.limits.max_norm),
+              .max_norm = bound_within(spec.limits.max_norm),
               .keep_direction = spec.limits.keep_direction,
               .second_order = spec.second_order,
               .dt = spec.dt,
@@ -297,7 +297,7 @@ class ServoLoop {
       guard_.secure(servo_, memory_.next());
       if (state.holding) kernel.measure_held(servo_, state);
     }
-    bool valid = std::isfinite(state.lambda2) && std::isfinite(state.applied_lambda2);
+    bool valid = std::isfinite(state.chosen_lambda2) && std::isfinite(state.applied_lambda2);
     for (int j = 0; j < nq; ++j) valid = valid && std::isfinite(state.q[j]);
     for (int j = 0; j < n; ++j) valid = valid && std::isfinite(state.qd[j]);
     if (!valid) {

@@ -48,7 +48,7 @@ class ServoMemory {
                        .v = take(n),
                        .u = take(max_directions * m),
                        .sigma = -1,
-                       .lambda2 = 0,
+                       .chosen_lambda2 = 0,
                        .applied_lambda2 = 0,
                        .limited = 0,
                        .before = -1,
@@ -98,7 +98,7 @@ class ServoMemory {
     if (last.rate) std::copy_n(last.rate, 2 * m_, state.rate);
     state.sigma = last.sigma;
     state.estimate = last.estimate;
-    state.lambda2 = last.lambda2;
+    state.chosen_lambda2 = last.chosen_lambda2;
     state.before = last.before;
     state.has_previous = last.has_previous;
     if (remembers_) {
@@ -145,7 +145,7 @@ class ServoMemory {
     state.halting = 1;
     state.before = state.sigma = -1;
     state.has_previous = false;
-    state.lambda2 = state.applied_lambda2 = state.limited = 0;
+    state.chosen_lambda2 = state.applied_lambda2 = state.limited = 0;
     state.beyond = 0;
     if (state.rate) std::fill_n(state.rate, 3 * m_, 0.0);
   }
@@ -156,10 +156,10 @@ class ServoMemory {
   void save(double* to) const {
     const ServoState<double>& state = last_->state;
     const Estimate<double>& found = state.estimate;
-    const double rest[scalars] = {state.sigma,   state.lambda2,   state.applied_lambda2,
-                                  state.limited, state.before,    double(state.has_previous),
-                                  found.largest, found.effective, found.across,
-                                  found.alpha2,  state.beyond,    double(int(state.course)),
+    const double rest[scalars] = {state.sigma,   state.chosen_lambda2, state.applied_lambda2,
+                                  state.limited, state.before,         double(state.has_previous),
+                                  found.largest, found.effective,      found.across,
+                                  found.alpha2,  state.beyond,         double(int(state.course)),
                                   state.halting};
     std::copy_n(state.q, record_, to);
     std::copy_n(rest, scalars, to + record_);
@@ -169,7 +169,7 @@ class ServoMemory {
     ServoState<double>& state = last_->state;
     std::copy_n(from, record_, state.q);
     from += record_;
-    state.sigma = from[0], state.lambda2 = from[1], state.applied_lambda2 = from[2],
+    state.sigma = from[0], state.chosen_lambda2 = from[1], state.applied_lambda2 = from[2],
     state.limited = from[3];
     state.before = from[4], state.has_previous = from[5] != 0;
     state.estimate = {from[6], from[7], from[8], from[9]};

@@ -85,7 +85,7 @@ class ServoPython {
     if (!contiguous_data(dq, n))
       throw nb::value_error("the step in Python must return an array (n,) of float64");
     for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
-    state.lambda2 = nb::cast<double>(parts[1]);
+    state.chosen_lambda2 = nb::cast<double>(parts[1]);
     if (parts.size() == 5) keep_rows(parts[3], parts[4], m, n, state);
     state.metric = nullptr;
     if (norm.is_none()) return;

@@ -63,8 +63,8 @@ enum StepFlag : int {
 };
 
 // Ratios to its limit above which a value is at the limit, or exceeds it, despite rounding.
-inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
-inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
+inline constexpr double at_limit_ratio = 1 - 1e-9, exceeded_ratio = 1 + 1e-9;
+inline constexpr double reported_loss = 0.01;  // as a fraction of a command
 
 // Writes to `to` (m) the part of e - J q̇ that lies in the range of J, for q̇ before limits and J as
 // used in the step. Returns the length of this part.
@@ -76,7 +76,7 @@ inline double lost_part(const Servo<double>& servo, const ServoRecord& record, d
     return std::sqrt(dot(m, to, to));
   }
   std::fill_n(to, m, 0.0);
-  if (state.lambda2 == 0) return 0;
+  if (state.chosen_lambda2 == 0) return 0;
   const double* const J = state.J;
   std::vector<double> left(m), u(k * m), sigma(k), v(k * n);
   for (int i = 0; i < m; ++i) left[i] = state.e[i] - dot(n, J + i * n, state.dq);
@@ -98,24 +98,24 @@ inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, in
   const double dt = servo.dt, q = record.from[j], v = record.before[j], c = record.change_before[j],
                more = state.qd[j] - v;
   const double rounding = 8 * 2.3e-16 * (std::abs(v) + std::abs(state.qd[j]));
-  const bool too_hard = std::abs(more) > limit.acceleration * dt * exceeds;
+  const bool too_hard = std::abs(more) > limit.acceleration * dt * exceeded_ratio;
   int found = too_hard ? over_acceleration : 0;
-  if (std::abs(more - c) > limit.jerk * dt * dt * exceeds + rounding) found |= over_jerk;
+  if (std::abs(more - c) > limit.jerk * dt * dt * exceeded_ratio + rounding) found |= over_jerk;
   if (state.active_set[j] == 0) return found;
   const double end = too_hard ? (v > 0 ? 1 : -1) : state.active_set[j];
   double low, high;
   isa().f64.box(limit, q, v, c, dt, low, high);
   const double fastest = end > 0 ? high : -low, rise = fastest - end * v;
   if (q < limit.lower || q > limit.upper) return found | at_position;
-  if (fastest >= limit.speed * nearly) return found | at_speed;
-  if (rise >= limit.acceleration * dt * nearly) return found | at_acceleration;
-  if (rise - end * c >= limit.jerk * dt * dt * nearly) return found | at_jerk;
+  if (fastest >= limit.speed * at_limit_ratio) return found | at_speed;
+  if (rise >= limit.acceleration * dt * at_limit_ratio) return found | at_acceleration;
+  if (rise - end * c >= limit.jerk * dt * dt * at_limit_ratio) return found | at_jerk;
   const bool smooth = limit.jerk < std::numeric_limits<double>::infinity();
-  if (end * state.qd[j] < fastest - (1 - nearly) * std::abs(fastest)) {
+  if (end * state.qd[j] < fastest - (1 - at_limit_ratio) * std::abs(fastest)) {
     // The joint is not at the end of its own range of speeds: it settles with limited jerk, or
     // leaves other joints room in the norm.
     if (smooth) return found | at_jerk;
-    if (servo.bound < std::numeric_limits<double>::infinity()) return found;
+    if (servo.max_norm < std::numeric_limits<double>::infinity()) return found;
   }
   if (!smooth) return found | at_position;
   // The position limit holds the joint, unless the result would be the same without it.
@@ -124,7 +124,7 @@ inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, in
   free.lower = -free.upper;
   isa().f64.box(free, q, v, c, dt, low, high);
   const double unbounded = end > 0 ? high : -low;
-  const bool same = std::abs(fastest - unbounded) <= (1 - nearly) * std::abs(unbounded);
+  const bool same = std::abs(fastest - unbounded) <= (1 - at_limit_ratio) * std::abs(unbounded);
   return found | (same ? at_speed : at_position);
 }
 
@@ -189,9 +189,9 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
   if (state.halting < 1) found |= halts;
   if (state.course == Course::lost) found |= direction_lost;
   if (state.course == Course::stopped) found |= out_of_reach;
-  const bool bounded = servo.bound < std::numeric_limits<double>::infinity();
+  const bool bounded = servo.max_norm < std::numeric_limits<double>::infinity();
   const bool unexplained = !(held || found);
-  if (bounded && state.limited != 0 && (size >= servo.bound * nearly || unexplained)) {
+  if (bounded && state.limited != 0 && (size >= servo.max_norm * at_limit_ratio || unexplained)) {
     found |= at_norm;
   } else if (state.limited != 0 && unexplained && servo.keep_direction) {
     // No joint is at a limit: a faster step could not be followed by a stop within the limits.
@@ -199,8 +199,9 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
   }
   const double desired2 = dot(m, state.desired, state.desired);
   if (is_rounding(servo, state, desired2)) return found;
-  if (state.lost && dot(m, state.lost, state.lost) > square(noticed) * desired2) found |= damped;
-  if (state.beyond > noticed * std::sqrt(desired2)) found |= out_of_reach;
+  if (state.lost && dot(m, state.lost, state.lost) > square(reported_loss) * desired2)
+    found |= damped;
+  if (state.beyond > reported_loss * std::sqrt(desired2)) found |= out_of_reach;
   return found;
 }
 

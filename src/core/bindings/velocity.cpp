@@ -46,7 +46,7 @@ class OwnedServo {
               .redundancy = {},
               .filter = {},
               .limit = limits_.data(),
-              .bound = bound_within(T(limits.max_norm)),
+              .max_norm = bound_within(T(limits.max_norm)),
               .keep_direction = limits.keep_direction,
               .second_order = false,
               .dt = T(dt),

@@ -225,13 +225,14 @@ std::string constants(const char* name, const Servo<double>& servo) {
   all += line("JointLimit<T>", "limit", n, servo.limit);
   if (servo.task_gain) all += line("T", "task_gain", servo.tasks, servo.task_gain);
   all += line("Step<T>", "step", 1, servo.step);
-  const std::string bound = of(servo.bound);  // the source reduces it by rounding errors of T
+  const std::string max_norm = of(servo.max_norm);  // the source reduces it by rounding errors of T
   all += "  static constexpr Servo<T> servo = " +
          braces(member("chain", laid(servo.chain)), member("tasks", servo.tasks),
                 member("rows", servo.rows), array_of("task"), array_of("task_rows"),
                 member("mode", of("ControlMode", servo.mode)), array_of("step"),
                 member("redundancy", "{}"), member("filter", "{}"), array_of("limit"),
-                member("bound", std::isinf(servo.bound) ? bound : "bound_within(" + bound + ")"),
+                member("max_norm",
+                       std::isinf(servo.max_norm) ? max_norm : "bound_within(" + max_norm + ")"),
                 member("keep_direction", servo.keep_direction),
                 member("second_order", servo.second_order), member("dt", servo.dt),
                 member("gain", servo.gain), member("rate_gain", servo.rate_gain),

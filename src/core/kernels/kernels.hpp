@@ -61,20 +61,20 @@ struct StepRequest {
 };
 
 // The projection of `count` steps into boxes (bounds on each joint velocity), with norms of at most
-// `bound`. Arrays are C-ordered.
+// `max_norm`. Arrays are C-ordered.
 template <class T>
 struct LimitRequest {
   std::ptrdiff_t count;
   int rows, columns;
-  T bound;
-  bool scale;          // whether to scale the step as a whole, which keeps its direction
-  const T* J;          // (count, rows, columns)
-  const T* lambda2;    // (count,): damping of the step
-  const T* low;        // (count, columns)
-  const T* high;       // (count, columns)
-  T* dq;               // (count, columns): the step, replaced by its projection
-  T* active_set;       // (count, columns): -1, 0 or 1, as in `boxed_step`
-  T* applied_lambda2;  // (count,): damping of the projected step
+  T max_norm;
+  bool keep_direction;  // whether to scale the step as a whole, which keeps its direction
+  const T* J;           // (count, rows, columns)
+  const T* lambda2;     // (count,): damping of the step
+  const T* low;         // (count, columns)
+  const T* high;        // (count, columns)
+  T* dq;                // (count, columns): the step, replaced by its projection
+  T* active_set;        // (count, columns): -1, 0 or 1, as in `boxed_step`
+  T* applied_lambda2;   // (count,): damping of the projected step
 };
 
 // Tasks at `count` configurations. The rows of all tasks are stacked; their targets and velocities

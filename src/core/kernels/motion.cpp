@@ -264,11 +264,11 @@ void limit(const LimitRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t 
     load(n, lanes, request.dq + first * n, x);
     load(1, lanes, request.lambda2 + first, lambda2);
     L applied_lambda2 = *lambda2;
-    if (request.scale) {
-      scale_into_box(n, low, high, L(request.bound), x, active_set);
+    if (request.keep_direction) {
+      scale_into_box(n, low, high, L(request.max_norm), x, active_set);
     } else {
       applied_lambda2 =
-          limited_step(m, n, J, *lambda2, low, high, L(request.bound), x, active_set, scratch);
+          limited_step(m, n, J, *lambda2, low, high, L(request.max_norm), x, active_set, scratch);
     }
     store(n, lanes, x, request.dq + first * n);
     store(n, lanes, active_set, request.active_set + first * n);

@@ -73,7 +73,7 @@ struct Robots {
              .v = nullptr,
              .u = nullptr,
              .sigma = L(-1),
-             .lambda2 = L(0),
+             .chosen_lambda2 = L(0),
              .applied_lambda2 = L(0),
              .limited = L(0),
              .before = L(-1),

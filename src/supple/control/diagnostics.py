@@ -193,8 +193,8 @@ def explain_taken(
     dq: Array,
     *,
     speed: float,
-    chosen: float,
-    lambda2: float,
+    chosen_lambda2: float,
+    applied_lambda2: float,
     held: tuple[Held, ...],
     max_norm: float | None,
     mode: Mode | None,
@@ -208,8 +208,8 @@ def explain_taken(
         step: The step, from which the reason for its damping is derived.
         dq: The resulting step (n,), in the units of J and e.
         speed: The norm of the joint speeds.
-        chosen: λ² that the step chose, before the limits.
-        lambda2: λ² after the limits were applied.
+        chosen_lambda2: λ² that the step chose, before the limits.
+        applied_lambda2: λ² after the limits were applied.
         held: The joints held by limits.
         max_norm: The bound on the norm of all speeds, if it was active.
         mode: The mode of the limits, if they changed the step.
@@ -217,20 +217,20 @@ def explain_taken(
         constraints: Sentences about the constraints that acted.
     """
     lin = linearization
-    limited = bool(held or constraints) or max_norm is not None or lambda2 != chosen
+    limited = bool(held or constraints) or max_norm is not None or applied_lambda2 != chosen_lambda2
     rule, seen = damping_inside(step, lin)
-    damped = rule is not None or lambda2 > 0
-    reason = "" if rule is None else _reason_taken(rule, seen, chosen)
-    if abs(lambda2 - chosen) > _NEGLIGIBLE_SHARE**2 * float(lin.sigma[0]) ** 2:
-        raised = f"limits raise lambda2 from {chosen:.3g} to {lambda2:.3g}"
-        lowered = f"limits need no more than lambda2 = {lambda2:.3g}"
-        more = raised if lambda2 > chosen else lowered
+    damped = rule is not None or applied_lambda2 > 0
+    reason = "" if rule is None else _reason_taken(rule, seen, chosen_lambda2)
+    if abs(applied_lambda2 - chosen_lambda2) > _NEGLIGIBLE_SHARE**2 * float(lin.sigma[0]) ** 2:
+        raised = f"limits raise lambda2 from {chosen_lambda2:.3g} to {applied_lambda2:.3g}"
+        lowered = f"limits need no more than lambda2 = {applied_lambda2:.3g}"
+        more = raised if applied_lambda2 > chosen_lambda2 else lowered
         reason = f"{reason}; {more}" if reason else more
     commanded = float(np.linalg.norm(lin.e))
     left = float(np.linalg.norm(lin.e - lin.J @ dq))
     null = added(step, lin) if isinstance(step, WITH_CRITERION) else None
     return replace(
-        _report(lin, lambda2 if damped else None, None if limited else lambda2, dq),
+        _report(lin, applied_lambda2 if damped else None, None if limited else applied_lambda2, dq),
         step=name_of(step),
         reason=reason,
         speed=speed,
@@ -244,18 +244,18 @@ def explain_taken(
     )
 
 
-def unlimited_step(step: object, lin: Linearization, chosen: float) -> Array | None:
+def unlimited_step(step: object, lin: Linearization, chosen_lambda2: float) -> Array | None:
     """Return the step (n,) before limits, or None if it depends on more than a linearization.
 
     Args:
         step: The step.
         lin: The linearization that the step was computed from.
-        chosen: λ² of that step.
+        chosen_lambda2: λ² of that step.
     """
     if isinstance(step, StatefulStep | Priority | Augmented) or not callable(step):
         return None
     rule, seen = damping_inside(step, lin)
-    if rule is not None and not _same_damping(damping_of(rule, seen), chosen):
+    if rule is not None and not _same_damping(damping_of(rule, seen), chosen_lambda2):
         return None
     return numbers_of(step(lin), "the result of the step")
 
@@ -328,18 +328,18 @@ def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
     return str(said(lin)) if callable(said) else f"{name_of(rule)}: lambda2 = {lambda2:.3g}"
 
 
-def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:
+def _reason_taken(rule: DampingRule, lin: Linearization, chosen_lambda2: float) -> str:
     """Return the rule's reason for the chosen λ², or only λ² if the rule alone gives another value.
 
     This happens if the rule compares with previous steps, or if tasks are weighted.
     """
-    if not _same_damping(damping_of(rule, lin), chosen):
-        return f"{name_of(rule)}: lambda2 = {chosen:.3g}"
-    return _reason(rule, lin, chosen)
+    if not _same_damping(damping_of(rule, lin), chosen_lambda2):
+        return f"{name_of(rule)}: lambda2 = {chosen_lambda2:.3g}"
+    return _reason(rule, lin, chosen_lambda2)
 
 
-def _same_damping(lambda2: float, chosen: float) -> bool:
-    return math.isclose(lambda2, chosen, rel_tol=1e-6, abs_tol=1e-15)
+def _same_damping(lambda2: float, chosen_lambda2: float) -> bool:
+    return math.isclose(lambda2, chosen_lambda2, rel_tol=1e-6, abs_tol=1e-15)
 
 
 def _lines(report: Report) -> list[str]:

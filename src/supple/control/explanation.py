@@ -32,14 +32,14 @@ def explain_last_step(servo: Servo) -> Report:
     linearization = servo.linearization
     commanded = float(np.linalg.norm(servo._command)) or 1.0
     share = float(np.linalg.norm(servo.lost)) / commanded
-    told = share > _MENTIONED_LOSS and servo._chosen > 0
+    told = share > _MENTIONED_LOSS and servo._chosen_lambda2 > 0
     report = explain_taken(
         linearization,
         servo.step,
         servo._performed,
         speed=speed,
-        chosen=servo._chosen,
-        lambda2=servo.lambda2,
+        chosen_lambda2=servo._chosen_lambda2,
+        applied_lambda2=servo.lambda2,
         held=held_joints(
             servo.limits,
             servo.robot.joint_names,
@@ -48,7 +48,7 @@ def explain_last_step(servo: Servo) -> Report:
             servo._joint_flags.tolist(),
             servo.limits.exceeded(before, qd, servo.dt),
         ),
-        max_norm=servo._bound if speed >= servo._bound * AT_LIMIT_RATIO else None,
+        max_norm=servo._max_norm if speed >= servo._max_norm * AT_LIMIT_RATIO else None,
         mode=servo.limits.mode if servo._held else None,
         factor=_factor(servo, linearization),
         constraints=(
@@ -90,7 +90,7 @@ def _factor(servo: Servo, linearization: Linearization) -> float | None:
     """Return the factor by which mode "scale" slowed all joints; None if it is unknown."""
     if servo.limits.mode == "exact" or not servo._held:
         return None
-    step = unlimited_step(servo.step, linearization, servo._chosen)
+    step = unlimited_step(servo.step, linearization, servo._chosen_lambda2)
     if step is None:
         return None
     if servo._order == 2:

@@ -48,7 +48,7 @@ class LastStep(_core.Servo):
 
         For `Priority`, the largest damping of all tasks.
         """
-        return self._lambda2
+        return self._applied_lambda2
 
     @property
     def estimates(self) -> Estimates | None:
@@ -62,7 +62,7 @@ class LastStep(_core.Servo):
     @property
     def _damps(self) -> bool:
         """Whether the last step was damped: in all directions, or in filtered directions only."""
-        if self._chosen > 0 and self._lambda2 > 0:
+        if self._chosen_lambda2 > 0 and self._applied_lambda2 > 0:
             return True
         found = self._estimates
         if found is None:
@@ -90,7 +90,7 @@ class LastStep(_core.Servo):
         if self._yields or not self._begun:
             return flags
         damped = self._damps or (
-            self._chosen == 0
+            self._chosen_lambda2 == 0
             and self._missed > _ROUNDING_LOSS
             and bool(self._gives_up(self._J, self._e, self._step))
         )

@@ -174,14 +174,14 @@ class Servo(LastStep):
         low, high = plausible_range(robot)
         controller = make_controller(self.step, self._layout)
         self._own = controller.python_step
-        self._step_bound = controller.max_speed if order == 1 else math.inf
+        self._step_max_norm = controller.max_speed if order == 1 else math.inf
         slow, halt = bounds.conditions
         spec = _core.ServoSpec(
             mode=controller.mode,
             steps=controller.steps,
             secondary=controller.secondary,
             filter=controller.filter,
-            limits=limits_spec(bounds, self._bound),
+            limits=limits_spec(bounds, self._max_norm),
             second_order=order == 2,
             dt=self._dt,
             gain=self._gain,
@@ -392,7 +392,7 @@ class Servo(LastStep):
         self._limits, self._gain = made, self._gain_within(made)
         slow, halt = made.conditions
         self._set_limits(
-            limits=limits_spec(made, self._bound),
+            limits=limits_spec(made, self._max_norm),
             gain=self._gain,
             slow_condition=slow,
             halt_condition=halt,
@@ -400,9 +400,9 @@ class Servo(LastStep):
         )
 
     @property
-    def _bound(self) -> float:
+    def _max_norm(self) -> float:
         """The bound on the norm of all speeds: that of the limits, or of the step."""
-        return min(self._limits.max_norm, self._step_bound)
+        return min(self._limits.max_norm, self._step_max_norm)
 
     @property
     def dt(self) -> float:

@@ -23,7 +23,7 @@ _DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED, _JERK, _JERK_EXCEED
 
 def statuses_of(
     limits: Limits,
-    bound: float,
+    max_norm: float,
     dt: float,
     *,
     q: Array,
@@ -38,7 +38,7 @@ def statuses_of(
 
     Args:
         limits: The limits of the joints.
-        bound: Bound on the norm of all speeds.
+        max_norm: Bound on the norm of all speeds.
         dt: Length of the steps [s].
         q: Positions at the beginning of each step (K, n).
         before: Speeds before each step (K, n).
@@ -47,12 +47,12 @@ def statuses_of(
         active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,
             else 0.
         damped: Mask (K,) of the steps in which the damping rule acts.
-        limited: Mask (K,) of the steps that limits, or the bound, changed.
+        limited: Mask (K,) of the steps that limits, or the bound on the norm, changed.
     """
-    at_bound = np.sqrt((qd * qd).sum(axis=1)) >= bound * AT_LIMIT_RATIO
+    at_max_norm = np.sqrt((qd * qd).sum(axis=1)) >= max_norm * AT_LIMIT_RATIO
     exceeds = limits.exceeded(before, qd, dt) > EXCEEDED_RATIO
     ends = _held_ends(before, active, exceeds)
-    at_norm = limited & (at_bound | ~active.any(axis=1)) & np.isfinite(bound)
+    at_norm = limited & (at_max_norm | ~active.any(axis=1)) & np.isfinite(max_norm)
     jerks = jerk_exceeded(limits, before, change, qd, dt).any(axis=1)
     status = np.bitwise_or.reduce(limits_acting(limits, q, before, change, ends, dt), axis=1)
     status |= _DAMPED * damped | _NORM * at_norm | _EXCEEDED * exceeds.any(axis=1)

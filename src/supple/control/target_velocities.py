@@ -206,7 +206,7 @@ def _prepared(
         brakes=brakes,
         step=kernel_of(step),
         limits=bounds,
-        bound=math.inf,
+        max_norm=math.inf,
         dt=length,
         kernel=kernel,
     )

@@ -45,7 +45,7 @@ class VelocityIk:
         brakes: Whether the result depends on the previous joint speeds.
         step: The kernel's step.
         limits: The limits of the joints; infinite if none are given.
-        bound: Bound on the norm of all speeds.
+        max_norm: Bound on the norm of all speeds.
         dt: Length of a step [s]; 1 without limits.
         kernel: The compiled form.
     """
@@ -55,7 +55,7 @@ class VelocityIk:
     brakes: bool
     step: _core.StepSpec
     limits: Limits
-    bound: float
+    max_norm: float
     dt: float
     kernel: _core.Velocity
 
@@ -127,7 +127,7 @@ class VelocityIk:
         active = np.where(changed, end, 0.0)
         status = statuses_of(
             self.limits,
-            self.bound,
+            self.max_norm,
             self.dt,
             q=at,
             before=previous,
@@ -213,7 +213,7 @@ class GeneralVelocityIk(VelocityIk):
             lambda2=np.zeros((len(q), 1)),
             low=low,
             high=high,
-            max_norm=self.bound,
+            max_norm=self.max_norm,
             keep_direction=self.limits.mode == "scale",
             rows=m + n,
             columns=n,
@@ -265,8 +265,8 @@ def velocity_ik(
         )
     if dt is None:
         raise InputError("limits need dt, the length of a step [s]; given: none")
-    bound = min(bounds.max_norm, guaranteed_norm(kernel))  # the step's own bound also holds
-    return _made(layout, single, kernel, bounds, bound, number(dt, "dt", above=0))
+    max_norm = min(bounds.max_norm, guaranteed_norm(kernel))  # the step's own bound also holds
+    return _made(layout, single, kernel, bounds, max_norm, number(dt, "dt", above=0))
 
 
 @lru_cache(maxsize=64)
@@ -275,7 +275,7 @@ def _made(
     single: bool,
     step: _core.StepSpec,
     limits: Limits | None,
-    bound: float,
+    max_norm: float,
     dt: float,
 ) -> VelocityIk:
     within = Limits.none(layout.robot) if limits is None else limits
@@ -287,12 +287,12 @@ def _made(
         brakes=bool(np.isfinite([within.max_acceleration, within.max_jerk]).any()),
         step=step,
         limits=within,
-        bound=bound,
+        max_norm=max_norm,
         dt=dt,
         kernel=_core.Velocity(
             tasks=layout.kernel,
             step=step,
-            limits=limits_spec(within, bound),
+            limits=limits_spec(within, max_norm),
             dt=dt,
         ),
     )

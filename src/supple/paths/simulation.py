@@ -188,7 +188,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             q[k + 1],
         )
         qd[k + 1], side[k] = servo._qd, servo._side
-        lambda2[k], command[k], status[k] = servo._lambda2, servo._command, servo._causes()
+        lambda2[k], command[k], status[k] = servo._applied_lambda2, servo._command, servo._causes()
         commanded[k], left[k] = servo._e, servo._left
         estimates.append(servo._estimates)
     weights = layout.weights
