@@ -61,40 +61,11 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int seed, int
   return integrate_coordinate(q0, radius * (2 * sequence_value(seed + 1, ik.seed_stride[j]) - 1));
 }
 
-// Returns coordinate j of one of the `corner_candidates` corners from which a corner seed is
-// chosen, inside the joint limits.
-SUPPLE_FN double corner_seed(const IkProblem<double>& ik, int seed, int candidate, int used,
-                             int j) {
-  const int k = used + corner_candidates * seed + candidate + 1;
-  const double side = sequence_value(k, ik.seed_stride[j]) < 0.5 ? 0 : 1;
-  const double q = ik.seed_lower[j] + side * ik.seed_range[j];
-  return q < ik.lower[j] ? ik.lower[j] : q > ik.upper[j] ? ik.upper[j] : q;
-}
-
-// Chooses the corner of the joint ranges with the smallest cost among the candidates of a seed. The
-// lanes of `at` evaluate the candidates for the target of the start. keep(lane) is called for each
-// candidate that is better than those before it, and copies it. `ranges` is the problem `ik` in
-// double precision.
-template <class L, class T, class Keep>
-SUPPLE_FN void choose_corner(const IkProblem<T>& ik, const IkProblem<double>& ranges, int seed,
-                             int used, IterateState<L>& at, Keep&& keep) {
-  constexpr int lanes = width<L>;
-  T least = huge_cost;
-  for (int first = 0; first < corner_candidates; first += lanes) {
-    const int left = corner_candidates - first, count = left < lanes ? left : lanes;
-    for (int i = 0; i < lanes; ++i) {
-      const int candidate = first + (i < count ? i : count - 1);
-      for (int j = 0; j < ik.chain.nq; ++j) {
-        set(at.q[j], i, T(corner_seed(ranges, seed, candidate, used, j)));
-      }
-    }
-    evaluate_error(ik, at);
-    for (int i = 0; i < count; ++i) {
-      if (!(get(at.cost, i) < least)) continue;
-      least = get(at.cost, i);
-      keep(i);
-    }
-  }
+// Returns on which side of its range, 0 or 1, a coordinate is in one of the `corner_candidates`
+// corners from which a corner seed is chosen. `stride` is the coordinate's in the seed sequence,
+// whose first `used` values were used for other seeds.
+SUPPLE_FN double corner_side(int seed, int candidate, int used, double stride) {
+  return sequence_value(used + corner_candidates * seed + candidate + 1, stride) < 0.5 ? 0 : 1;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -34,15 +34,31 @@ void set_target(const SolveRequest& request, IterateState<SearchLanes>& at, int 
   for (int i = 0; i < k; ++i) set(at.target[i], lane, float(request.target[problem * k + i]));
 }
 
-// Starts a lane at the best corner of the joint ranges for a seed of the sequence.
+// Starts a lane at the corner of the joint ranges with the smallest cost among the candidates of a
+// seed of the sequence. The lanes of another search evaluate the candidates.
 void start_at_corner(const SolveRequest& request, Workspace& workspace, int lane, int seed) {
   IterateState<SearchLanes>& at = workspace.minimize;
+  const IkProblem<double>& ik = *request.polish;
+  const int n = ik.chain.nq;
   for (int i = 0; i < lanes; ++i) set_target(request, at, i, workspace.lane[lane].problem);
-  const auto keep = [&](int i) {
-    const int n = request.search->chain.nq;
-    for (int j = 0; j < n; ++j) set(workspace.search.q[j], lane, get(at.q[j], i));
-  };
-  choose_corner(*request.search, *request.polish, seed, request.table->entries, at, keep);
+  float least = huge_cost;
+  for (int first = 0; first < corner_candidates; first += lanes) {
+    const int count = std::min(lanes, corner_candidates - first);
+    for (int i = 0; i < lanes; ++i) {
+      const int candidate = first + std::min(i, count - 1);
+      for (int j = 0; j < n; ++j) {
+        const double side = corner_side(seed, candidate, request.table->entries, ik.seed_stride[j]);
+        const double q = ik.seed_lower[j] + side * ik.seed_range[j];
+        set(at.q[j], i, float(clamped(q, ik.lower[j], ik.upper[j])));
+      }
+    }
+    evaluate_error(*request.search, at);
+    for (int i = 0; i < count; ++i) {
+      if (!(get(at.cost, i) < least)) continue;
+      least = get(at.cost, i);
+      for (int j = 0; j < n; ++j) set(workspace.search.q[j], lane, get(at.q[j], i));
+    }
+  }
 }
 
 void start_lane(const SolveRequest& request, Workspace& workspace, int lane, SeedList& listed) {
