@@ -90,7 +90,7 @@ def program():
             used(lambda: sp.Servo(mine, dt=0.01))
         elif isinstance(mine, sp.Limits):
             servo(limits=mine)
-        elif isinstance(mine, sp.redundancy.SupportPolygon):
+        elif hasattr(mine, "rows"):
             servo(constraints=[mine])
         elif isinstance(mine, sp.Solver):
             used(lambda: mine)
@@ -99,8 +99,8 @@ def program():
             solver(step=mine, max_seeds=1, max_iterations=3)
     servo(step=lambda J: sp.DLS(sp.damping.Constant(0.1))(J))
     servo(step=sp.DLS(lambda J: len(every)))
-    servo(tasks=sp.redundancy.OpenTask(lambda q: q[0] + 0 * len(every)))
-    solver(sp.redundancy.OpenTask(lambda q: (every, q[0])[1]))
+    servo(tasks=sp.tasks.OpenTask(lambda q: q[0] + 0 * len(every)))
+    solver(sp.tasks.OpenTask(lambda q: (every, q[0])[1]))
     used(lambda: sp.Solver(robot, prefer=lambda q: len(every)).several(T, 3))
     assert sum(isinstance(one, sp.Solver | sp.Servo) for one in every) > 100
 

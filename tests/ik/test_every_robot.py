@@ -17,8 +17,7 @@ from sizes import nightly
 from some_tasks import reached, some_tasks
 from supple.describe import Description, Joint
 from supple.errors import InputError
-from supple.redundancy import OpenTask
-from supple.tasks import Task
+from supple.tasks import OpenTask, Task
 from trees import axis, pose
 
 Array = np.ndarray

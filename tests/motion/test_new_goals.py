@@ -55,7 +55,7 @@ def tasks_of(p: Program) -> dict[str, Given]:
     a, b, c = p.frames
     six = {"rows": range(6), "weights": (1.0, 0.5, 2.0, 1.0, 1.5, 0.3)}
     return {
-        "distance": p.task("distance", points=(a, b), shares=(1, -1), weights=(1.7,)),
+        "point_distance": p.task("point_distance", points=(a, b), shares=(1, -1), weights=(1.7,)),
         "spread": p.task("spread", frame=a, weights=(0.6,)),
         "spread from a base": p.task("spread", frame=a, base=b),
         "pose": p.task("frame", frame=a, **six),

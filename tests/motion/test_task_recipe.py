@@ -88,9 +88,11 @@ def test_the_recipe_in_contributing_names_every_file() -> None:
 
 
 def test_python_reads_the_traits_of_the_kernel() -> None:
-    sizes = {goal.name: _core.traits_of(goal).target_size for goal in _core.Goal}
-    assert sizes == {"FRAME": 12, "AXIS": 3, "POSTURE": 0, "POINTS": 3}
-    forms = {goal.name: _core.traits_of(goal).target.name for goal in _core.Goal}
-    assert forms == {
-        "FRAME": "POSE", "AXIS": "DIRECTION", "POSTURE": "NUMBERS", "POINTS": "POSITION"
-    }  # fmt: skip
+    traits = {goal.name: _core.traits_of(goal) for goal in _core.Goal}
+    for goal, size, form in (
+        ("FRAME", 12, "POSE"),
+        ("AXIS", 3, "DIRECTION"),
+        ("POSTURE", 0, "NUMBERS"),
+        ("POINTS", 3, "POSITION"),
+    ):
+        assert (traits[goal].target_size, traits[goal].target.name) == (size, form)

@@ -10,7 +10,7 @@ from task_places import COPIES, EXAMPLES, FORMULAS, FUNCTIONS, PUBLIC, PYTHON, T
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).parent / "recipe"  # the files of the new tasks
-NEW = {"distance": "DistanceTask", "spread": "SpreadTask"}
+NEW = {"point_distance": "PointDistanceTask", "spread": "SpreadTask"}
 
 
 class Addition(NamedTuple):
@@ -32,7 +32,7 @@ class Addition(NamedTuple):
 
 # The formulas in the functions of task.hpp.
 BRANCHES = {
-    "distance": {
+    "point_distance": {
         "jacobian": """    for (int i = 0; i < chain.nv; ++i) J[i] = L(0);
     const Span<L> span = span_of<L>(chain, task, joint_poses);
     const auto add = [&](int k, T sign) {
@@ -131,16 +131,18 @@ def additions(goal: str) -> dict[str, Addition]:
     """Return what the recipe adds for a goal besides the file in Python, by place."""
     task = NEW[goal]
     traits = {
-        "distance": f'{{.name = "{goal}", .target = Target::numbers}}',
+        "point_distance": f'{{.name = "{goal}", .target = Target::numbers}}',
         "spread": f'{{.name = "{goal}", .target_size = 1, .velocity_size = 1, .has_frame = true}}',
     }[goal]
     values = {
-        "distance": f"{task}(str(rng.choice(frames)), (9.0, 8.0, 7.0))",
+        "point_distance": f"{task}(str(rng.choice(frames)), (9.0, 8.0, 7.0))",
         "spread": f"{task}(str(rng.choice(frames)), base)",
     }[goal]
     example = f"Some({values}, rng.random(1), v[:1]),"
     imports = f"from supple.tasks.{goal} import {task}\n"
-    copy = {"distance": f'{task}("a", (1.0, 2.0, 3.0)),', "spread": f'{task}("a", "b"),'}[goal]
+    copy = {"point_distance": f'{task}("a", (1.0, 2.0, 3.0)),', "spread": f'{task}("a", "b"),'}[
+        goal
+    ]
     return {
         name: Addition(*each)
         for name, each in {
@@ -208,7 +210,7 @@ def add_to(folder: Path, goal: str, left_out: str | None = None) -> None:
             text = text.replace(before, added + before, 1)
         path.write_text(text, encoding="utf-8")
     path = folder / FORMULAS
-    if goal == "distance" and path.exists():
+    if goal == "point_distance" and path.exists():
         text, mark = path.read_text(encoding="utf-8"), "// Computes the weighted J (rows, coord"
         assert mark in text, f"{FORMULAS} has changed: adapt task_recipe.py"
         path.write_text(text.replace(mark, SPAN + mark, 1), encoding="utf-8")

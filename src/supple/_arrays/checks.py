@@ -26,7 +26,7 @@ from supple.errors import InputError, short_repr
 
 FloatArray = NDArray[np.floating[Any]]
 
-_ROUNDING = 1e-14  # largest entry of |RᵀR - I| up to which a rotation is left unchanged
+_ROTATION_ROUNDING = 1e-14  # largest entry of |RᵀR - I| up to which a rotation is left unchanged
 
 
 class ReadOnlyArrays:
@@ -137,7 +137,7 @@ def rotations(
             f"{expected}; given: {place} is off by {residual[where]:.1e} in RᵀR - I (at most "
             f"{tolerance:g} is corrected), det {determinant[where]:.3f}"
         )
-    return orthonormalized(R, residual, exact=_ROUNDING)
+    return orthonormalized(R, residual, exact=_ROTATION_ROUNDING)
 
 
 def _first(wrong: NDArray[np.bool_], name: str) -> tuple[str, tuple[np.intp, ...]]:

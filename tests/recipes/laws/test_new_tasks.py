@@ -35,7 +35,7 @@ class Case:
         self.other = robot.frames[len(robot.frames) // 2]
         self.point = np.array([0.3, -1.2, 0.5])
         self.task: Task = {
-            "distance": lambda: sp.tasks.DistanceTask(self.frame, tuple(self.point)),
+            "point_distance": lambda: sp.tasks.PointDistanceTask(self.frame, tuple(self.point)),
             "spread": lambda: sp.tasks.SpreadTask(self.frame),
             "spread from a base": lambda: sp.tasks.SpreadTask(self.frame, self.other),
         }[goal]()
@@ -43,7 +43,7 @@ class Case:
     def value(self, q: Array) -> Array:
         """Return the quantity (..., 1) at configurations."""
         p = self.robot.fk(q, self.frame)[..., :3, 3]
-        if self.goal == "distance":
+        if self.goal == "point_distance":
             return np.linalg.norm(p - self.point, axis=-1, keepdims=True)
         if self.goal == "spread from a base":
             p = p - self.robot.fk(q, self.other)[..., :3, 3]
@@ -65,7 +65,7 @@ def robot(request: pytest.FixtureRequest) -> sp.Robot:
     return ROBOTS[request.param]()
 
 
-@pytest.fixture(params=["distance", "spread", "spread from a base"])
+@pytest.fixture(params=["point_distance", "spread", "spread from a base"])
 def case(request: pytest.FixtureRequest, robot: sp.Robot) -> Case:
     return Case(robot, request.param)
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from supple._core import Goal
 
 from supple._arrays.checks import finite_array
+from supple.errors import TASK_HINTS, known_arguments
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.tasks.base import Shape, Task
@@ -45,6 +46,7 @@ class SpreadRows(TaskRows):
         return p if self.base is None else np.asarray(p - robot.fk(q, self.base)[..., :3, 3])
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True)
 class SpreadTask(Task):
     """A task for half the squared distance of two frames:  e = x* - |p - p_b|²/2.

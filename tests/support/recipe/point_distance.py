@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from supple._core import Goal, InputSpec, TargetKind
 
 from supple._arrays.checks import finite_array
+from supple.errors import TASK_HINTS, known_arguments
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD, FixedFrame
 from supple.kinematics.frames import ancestors_of, chain_of, placed
@@ -19,10 +20,10 @@ from supple.tasks.rows import TaskRows
 
 
 @dataclass(frozen=True, eq=False)
-class DistanceRows(TaskRows):
+class PointDistanceRows(TaskRows):
     """The row of the distance of the first of two `points` from the second."""
 
-    goal: ClassVar[Goal] = Goal.DISTANCE
+    goal: ClassVar[Goal] = Goal.POINT_DISTANCE
 
     def jacobian(self, robot: Robot, q: Array, target: Array | None = None) -> Array:
         J = np.asarray(chain_of(robot, self.points).jacobian(q, 1), dtype=np.float64)
@@ -48,8 +49,9 @@ class DistanceRows(TaskRows):
         return np.asarray(T[..., 0, :3, 3] - T[..., 1, :3, 3])
 
 
+@known_arguments(**TASK_HINTS)
 @dataclass(frozen=True)
-class DistanceTask(Task):
+class PointDistanceTask(Task):
     """A task for the distance of a frame from a point of the world:  e = d* - |p - c|.
 
     The target is a distance (1,) [m], the velocity (1,) [m/s].
@@ -68,10 +70,10 @@ class DistanceTask(Task):
     point: tuple[float, float, float]
     weight: float = 1.0
 
-    def on(self, robot: Robot) -> DistanceRows:
+    def on(self, robot: Robot) -> PointDistanceRows:
         at = np.eye(4)
         at[:3, 3] = self.point
-        return DistanceRows(
+        return PointDistanceRows(
             picked=(0,),
             weights=(self.weight,),
             names=(f"distance of {self.frame}",),
@@ -83,10 +85,10 @@ class DistanceTask(Task):
         return InputSpec(velocity=1, target=1)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:
-        return finite_array(given, (1,), "a DistanceTask's target", batch=True)
+        return finite_array(given, (1,), "a PointDistanceTask's target", batch=True)
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:
-        return finite_array(given, (1,), "a DistanceTask's velocity", batch=True)
+        return finite_array(given, (1,), "a PointDistanceTask's velocity", batch=True)
 
     def differences(self, begin: Array, end: Array) -> Array:
         return np.asarray(end - begin)
