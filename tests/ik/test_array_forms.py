@@ -61,8 +61,8 @@ def problem(seed: int, name: str) -> tuple[sp.Robot, sp.Solver, Any, Array]:
     T = robot.fk(q, frame)
     target = {
         "position": T[:3, 3],
-        "axis": T[:3, 2],
-        "several": (T[:3, 3], T[:3, 2]),
+        "axis": 2.7 * T[:3, 2],
+        "several": (T[:3, 3], 0.3 * T[:3, 2]),
         "a sequence of one": (T,),
     }.get(name, T)
     return robot, sp.Solver(robot, TASKS[name](frame)), target, q0

@@ -74,4 +74,17 @@ SUPPLE_FN bool read_pose(Entry&& entry, bool has_position, double last_row_toler
   return true;
 }
 
+// Writes the unit vector of a direction (3,), with the operations of `unit` in
+// supple/tasks/fields.py. The result is NaN if the direction is zero or not finite.
+SUPPLE_FN void read_direction(double x, double y, double z, double* numbers) {
+  double largest = abs(x);
+  if (abs(y) > largest) largest = abs(y);
+  if (abs(z) > largest) largest = abs(z);
+  const double a = x / largest, b = y / largest, c = z / largest;
+  const double length = sqrt(a * a + b * b + c * c);
+  numbers[0] = a / length;
+  numbers[1] = b / length;
+  numbers[2] = c / length;
+}
+
 }  // namespace supple::inline SUPPLE_ISA

@@ -123,9 +123,8 @@ bool PySolver::read_one_target(nb::handle target, int i, double* numbers) const 
     read_position(x, to);
     return true;
   }
-  const double length = std::hypot(x[0], x[1], x[2]);
-  for (int c = 0; c < 3; ++c) to[c] = x[c] / length;
-  return length > 1e-9 && length < 1e9;
+  read_direction(x[0], x[1], x[2], to);
+  return std::isfinite(to[0] + to[1] + to[2]);
 }
 
 PySolver::Prepared::Prepared(const PySolver& solver)

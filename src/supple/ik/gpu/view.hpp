@@ -57,12 +57,7 @@ __device__ inline void read_target(const View& view, TargetKind kind, int proble
     return;
   }
   if (kind == TargetKind::direction) {
-    const double x = at(0, 0), y = at(0, 1), z = at(0, 2);
-    const double largest = ::fmax(::fabs(x), ::fmax(::fabs(y), ::fabs(z)));
-    const double a = x / largest, b = y / largest, c = z / largest;
-    const double length = ::sqrt(a * a + b * b + c * c);  // NaN for the zero vector, by 0 / 0
-    number[0] = a / length, number[1] = b / length, number[2] = c / length;
-    return;
+    return read_direction(at(0, 0), at(0, 1), at(0, 2), number);
   }
   if (kind == TargetKind::position) {
     for (int i = 0; i < 12; ++i) number[i] = i < 9 ? i % 4 == 0 : at(0, i - 9);
