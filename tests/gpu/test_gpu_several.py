@@ -16,6 +16,7 @@ from emulator import there
 from floating import floating_arm, half_turned, least_difference, rescaled
 from gpu_kernels import tree
 from several_arms import arms
+from sizes import nightly
 from supple import OrientationTask, PoseTask, PositionTask, PostureTask, Solver, SolveStatus
 from supple import collision as c
 from supple.errors import InputError
@@ -296,13 +297,14 @@ def test_several_solutions_of_floating_robots_are_distinct() -> None:
 def test_configurations_of_equal_orientation_count_as_one_solution_on_a_gpu() -> None:
     """Where a ball joint is turned by half a turn, about an axis or about the opposite one."""
     robot, _ = half_turned(0)
-    T = robot.fk(np.stack([half_turned(seed)[1] for seed in range(8)]))
-    found: Any = Solver(robot, prefer="limits").several(there(T), 8)
+    count = nightly(8, 3)
+    T = robot.fk(np.stack([half_turned(seed)[1] for seed in range(count)]))
+    found: Any = Solver(robot, prefer="limits", max_seeds=200).several(there(T), 8)
     every = found.numpy().split()
     for few in every:
         assert few.success.all()
         assert least_difference(robot, few.q) > 1e-2
-    assert sum(len(few) > 1 for few in every) > 4
+    assert sum(len(few) > 1 for few in every) > count // 2
 
 
 # ---- all solutions, and worlds -------------------------------------------------------------------
