@@ -79,27 +79,24 @@ def is_configuration(node: ast.expr, known: Names = frozenset()) -> bool:
 
 def configurations_of(function: ast.AST) -> Names:
     """Return the names of the variables of a function that are configurations."""
+    assigned: list[tuple[ast.expr, ast.expr]] = []
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                assigned += zip(targets, values, strict=False)
+            case ast.Assign(targets=[ast.Tuple(elts=[first, *_])], value=value):
+                assigned.append((first, value))
+            case ast.Assign(targets=targets, value=value):
+                assigned += [(one, value) for one in targets]
+            case ast.For(target=target, iter=value):
+                assigned.append((target, value))
+    named = [(one.id, value) for one, value in assigned if isinstance(one, ast.Name)]
     known: Names = frozenset()
     while True:
-        found = set(known)
-        for node in ast.walk(function):
-            match node:
-                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                    pairs = list(zip(targets, values, strict=False))
-                case ast.Assign(targets=[ast.Tuple(elts=[first, *_])], value=value):
-                    pairs = [(first, value)]
-                case ast.Assign(targets=targets, value=value):
-                    pairs = [(one, value) for one in targets]
-                case ast.For(target=target, iter=value):
-                    pairs = [(target, value)]
-                case _:
-                    pairs = []
-            for target, value in pairs:
-                if isinstance(target, ast.Name) and is_configuration(value, known):
-                    found.add(target.id)
+        found = known | {name for name, value in named if is_configuration(value, known)}
         if found == known:
             return known
-        known = frozenset(found)
+        known = found
 
 
 def additions_in_python(text: str) -> Iterator[str]:

@@ -189,22 +189,9 @@ T* data_of(const nb::object& array) {
 // A C-contiguous array of float64 or float32 whose last axis has the length `width`.
 class Batch {
  public:
-  // Uses `given` itself if it is such an array. Other arrays of numbers of this width and lists of
-  // as many numbers are copied; float32 stays float32. Any other object is passed to `coordinates`
-  // of supple/_arrays/checks.py, which converts it or raises an error.
-  Batch(nb::handle given, int width, const char* name) {
-    if (fits(given.ptr(), width)) {
-      array_ = nb::borrow(given);
-      return;
-    }
-    array_ = copied(given, width);
-    if (array_.is_valid()) return;
-    array_ = call("coordinates", given, width, name);
-    if (!fits(array_.ptr(), width))
-      throw nb::type_error(
-          "coordinates() must return a C-contiguous float array whose last axis has the given "
-          "length");
-  }
+  // Uses `given` itself if it is such an array.
+  Batch(nb::handle given, int width, const char* name)
+      : array_(fits(given.ptr(), width) ? nb::borrow(given) : converted(given, width, name)) {}
 
   PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(array_.ptr()); }
   bool is_double() const { return PyArray_TYPE(array()) == NPY_DOUBLE; }
@@ -248,18 +235,27 @@ class Batch {
            PyArray_DIM(array, axes - 1) == width && PyArray_ISCARRAY_RO(array);
   }
 
-  // Returns a contiguous copy of an array of numbers or of a list; an invalid object for others.
-  static nb::object copied(nb::handle given, int width) {
-    if (!PyArray_CheckExact(given.ptr())) {
-      const npy_intp size = width;
-      if (items_in(given.ptr()) != size) return {};
+  // Converts an array of numbers of this width, or a list of as many numbers; float32 stays
+  // float32. Any other object is passed to `coordinates` of supple/_arrays/checks.py, which
+  // converts it or raises an error. Not inlined, because a call with an array that fits takes less
+  // than 1 µs.
+  NB_NOINLINE static nb::object converted(nb::handle given, int width, const char* name) {
+    const npy_intp size = width;
+    if (PyArray_CheckExact(given.ptr())) {
+      auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+      const int type = PyArray_TYPE(array), axes = PyArray_NDIM(array);
+      if (is_number_type(type) && axes > 0 && PyArray_DIM(array, axes - 1) == width)
+        return supple::converted(array, type == NPY_FLOAT ? NPY_FLOAT : NPY_DOUBLE);
+    } else if (items_in(given.ptr()) == size) {
       nb::object made = new_array(NPY_DOUBLE, 1, &size);
-      return put_numbers(given, 1, width, data_of<double>(made)) ? made : nb::object();
+      if (put_numbers(given, 1, width, data_of<double>(made))) return made;
     }
-    auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
-    const int type = PyArray_TYPE(array), axes = PyArray_NDIM(array);
-    if (!is_number_type(type) || axes < 1 || PyArray_DIM(array, axes - 1) != width) return {};
-    return converted(array, type == NPY_FLOAT ? NPY_FLOAT : NPY_DOUBLE);
+    nb::object made = call("coordinates", given, width, name);
+    if (!fits(made.ptr(), width))
+      throw nb::type_error(
+          "coordinates() must return a C-contiguous float array whose last axis has the given "
+          "length");
+    return made;
   }
 
   nb::object checked(nb::handle out, int axes, const npy_intp* shape) const {
