@@ -127,7 +127,8 @@ def _outcome(
     windows: tuple[int, ...] = (),
 ) -> Outcome:
     found = Comparison.of(shape, lambdas, progress)
-    by_window, shaken = {}, np.zeros(0)
+    by_window: dict[int, float] = {}
+    shaken: Array = np.zeros(0)
     if windows:
         goals = shape.path(shape.steps[0] + WINDOWS * shape.steps[1])
         robot = supple.load(shape.name)

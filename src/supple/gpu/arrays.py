@@ -36,7 +36,7 @@ def layout_of(given: Any) -> Layout | None:
     Returns None for other arrays, for those in host memory, and for those that `seen` rejects. A
     call takes a microsecond; a call of `seen` takes thirty.
     """
-    read = _reader(type(given))
+    read = _reader(type(given))  # type: ignore[arg-type]  # a class that mypy does not know
     return None if read is None else read(given)
 
 
