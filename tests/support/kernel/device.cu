@@ -73,6 +73,7 @@
 #include "supple/step/adjoint.hpp"
 #include "supple/ik/gradients.hpp"
 #include "supple/ik/solution_rule.hpp"
+#include "supple/ik/starts.hpp"
 #include "supple/limits/bound_search.hpp"
 #include "supple/limits/equations.hpp"
 #include "supple/limits/row_factor.hpp"
@@ -210,7 +211,7 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   task_bias_acceleration(chain, task, joint_poses, q, rows + task.rows);
   task_command(chain, task, joint_poses, target, rows + 2 * task.rows);
   task_reached(chain, task, joint_poses, J + task.rows * chain.nv);
-  task_from_base(chain, task, joint_poses, joint_poses[0].p, joint_poses[0].R.x, rows);
+  task_from_base(chain, task, joint_poses, q, rows);
   const Vec3<T> turn = log(exp(Vec3<T>{q[0], q[1], q[2]}));
   rows[3 * task.rows] = dot(turn, turn);
 }
