@@ -4,9 +4,9 @@
 
 BEFORE and AFTER are folders that contain a package `supple`, for example made by
 `pip install --no-deps --target BEFORE .` from two commits or with two sets of compiler flags. Each
-workload runs in one process per build, and the two take turns. The table has the median of the
-ratios of their times, and says whether their results have the same bits. If a build cannot run a
-workload, its row has the reason.
+workload runs in one process per build, and the two processes take turns. The table has the median
+of the ratios of their times, and says whether their results have the same bits. If a build cannot
+run a workload, the row of the workload has the reason.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def of_robot(robot: str) -> dict[str, Callable[[], Workload]]:
 
 
 def work(robot: str) -> None:
-    """Answer names of workloads with times of a call [s]; the process of one build."""
+    """Read names of workloads and print the time of a call of each [s]: the process of a build."""
     known = of_robot(robot)
     prepared: dict[str, tuple[Workload, int]] = {}
     for text in sys.stdin:
@@ -199,7 +199,7 @@ def started(folder: str, robot: str) -> subprocess.Popen[str]:
 
 
 def ask(process: subprocess.Popen[str], name: str) -> dict[str, Any]:
-    """Return the answer of a process."""
+    """Return what the process of a build prints for a workload."""
     print(name, file=process.stdin, flush=True)
     answer: dict[str, Any] = json.loads(process.stdout.readline() or '{"error": "it crashed"}')
     return answer

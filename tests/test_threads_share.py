@@ -114,7 +114,7 @@ class Made:
 def test_threads_that_make_an_object_simultaneously_get_the_same_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two of them would lead to two compilations, or to a number whose object is released."""
+    """Two objects would mean two compilations, or a number whose object is released."""
     monkeypatch.setattr(gpu_frames, "GpuFrames", Made)
     monkeypatch.setattr(gpu_frames, "device_named", lambda name: name)
     monkeypatch.setattr(gradients, "GpuGradients", Made)
@@ -131,7 +131,7 @@ def test_threads_that_make_an_object_simultaneously_get_the_same_one(
 
 
 class Slow(dict[int, queue.Blocks]):
-    """A dictionary after each change of which other threads go on."""
+    """A dictionary that lets other threads run after each change."""
 
     def __setitem__(self, stream: int, blocks: queue.Blocks) -> None:
         super().__setitem__(stream, blocks)
@@ -143,7 +143,7 @@ class Slow(dict[int, queue.Blocks]):
         return found
 
 
-def test_threads_on_more_streams_than_are_remembered_get_memory_of_their_own(
+def test_with_more_streams_than_are_kept_results_get_memory_of_their_own_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Device:

@@ -59,7 +59,7 @@ def test_a_misspelt_argument_gets_the_right_one_as_a_hint(name: str) -> None:
         (lambda: PANDA.with_limits(vel=1.0), "called max_speed"),  # type: ignore[call-arg]
         (lambda: sp.solve(PANDA, T, seed=T), "called q0"),  # type: ignore[call-arg]
         (lambda: sp.DLS(damping=0.1), "first argument"),  # type: ignore[call-arg]
-        (lambda: sp.linearize(PANDA, q=PANDA.neutral(), frame="panda_hand"), "of the task"),  # type: ignore[call-arg]
+        (lambda: sp.linearize(PANDA, q=PANDA.neutral(), frame="panda_hand"), "as the task"),  # type: ignore[call-arg]
     ],
 )
 def test_an_argument_of_another_library_gets_a_hint(call: Callable[[], object], hint: str) -> None:
@@ -95,6 +95,6 @@ def test_hints_name_attributes_that_robots_have() -> None:
         assert not called or hasattr(PANDA, called)
 
 
-def test_too_many_arguments_without_a_name_are_counted_without_self() -> None:
-    with pytest.raises(TypeError, match=r"Servo takes at most 2 arguments .*; given: 3\."):
+def test_the_error_for_too_many_positional_arguments_does_not_count_self() -> None:
+    with pytest.raises(TypeError, match=r"Servo takes at most 2 positional arguments; given: 3\."):
         sp.Servo(PANDA, None, 0.01)  # type: ignore[misc]

@@ -88,7 +88,7 @@ def from_path(path: Array, points: Array) -> Array:
     square = (along**2).sum(axis=1)
     begin, along, square = (x[square > 0] for x in (begin, along, square))
     found = []
-    for some in np.array_split(points, len(points) // 64 + 1):  # fits the cache
+    for some in np.array_split(points, len(points) // 64 + 1):  # parts that fit into the cache
         away = some[:, None] - begin
         share = np.clip(np.einsum("kpi,pi->kp", away, along) / square, 0.0, 1.0)
         away -= share[..., None] * along

@@ -42,8 +42,9 @@ def methods() -> dict[str, Step]:
 
 
 def reversed_shares(step: Step, starts: Array, updates: int = 40) -> Array:
-    """Return the share of updates that reverse the one before, toward targets that rest at each of
-    `DISTANCES`: the mean over starts (S, 3), as (D,).
+    """Return the share (D,) of updates that reverse the one before, toward a target at rest.
+
+    It is computed for a target at each of the D `DISTANCES`, as the mean over starts (S, 3).
     """
     robot, goals = supple.load("planar3"), np.zeros((len(DISTANCES), 1, 2))
     goals[:, 0, 0] = REACH * np.array(DISTANCES)

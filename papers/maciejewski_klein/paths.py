@@ -21,7 +21,7 @@ from supple.plot import palette
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHUNK = 12, 1500  # candidates that are drawn at a time: for each path, and at most
+CHUNK = 12, 1500  # number of candidates drawn at a time: per path, and at most
 
 Verdicts: TypeAlias = dict[str, list[bool]]
 Statements: TypeAlias = dict[str, tuple[str, Callable[[Runs], bool]]]

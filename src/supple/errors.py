@@ -173,8 +173,8 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
             if len(args) > positional:
                 own, others = "self" in kinds, ", ".join(f"{name}=" for name in named)
                 raise TypeError(
-                    f"{called} takes at most {positional - own} arguments without a name; "
-                    f"given: {len(args) - own}. Name the others: {others}"
+                    f"{called} takes at most {positional - own} positional arguments; "
+                    f"given: {len(args) - own}. Pass the others by name: {others}"
                 )
             return function(*args, **kwargs)
 

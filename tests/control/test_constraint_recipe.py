@@ -46,7 +46,7 @@ class Ball:
 
 
 def constrained(*constraints: Constraint) -> tuple[Constraint, ...]:
-    """Return constraints; what mypy checks of a class that follows the recipe."""
+    """Return constraints. mypy checks that classes that follow the recipe are a `Constraint`."""
     return constraints
 
 
@@ -73,5 +73,5 @@ def test_a_constraint_that_follows_the_recipe_holds_in_every_step(kind: str, see
     assert sp.StepStatus.CONSTRAINT_LIMIT in seen
 
 
-def test_supples_own_constraint_has_the_interface() -> None:
+def test_the_support_polygon_has_the_interface_of_a_constraint() -> None:
     assert constrained(SupportPolygon([(0, 0), (1, 0), (0, 1)], margin=0.1))

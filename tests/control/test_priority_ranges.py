@@ -88,7 +88,7 @@ def drawn(rng: np.random.Generator) -> tuple[Array, list[PositionTask], list[Arr
 
 @cache
 def problem(seed: int) -> tuple[Array, list[PositionTask], list[Array], list[Level], list[float]]:
-    """Return what `drawn` returns, and the least misses."""
+    """Return the results of `drawn`, and the least possible errors of the levels."""
     made = drawn(np.random.default_rng(seed))
     return (*made, least_misses(made[3]))
 

@@ -116,7 +116,7 @@ def test_motions_on_curves_are_as_fast_as_by_successive_lps(seed: int) -> None:
     assert 0.99 * oracle < time_law(path.spline, path.bounds).duration < 1.01 * oracle
 
 
-@pytest.mark.parametrize(  # 74 and 84 have a sharp corner; the suite has each kind of path
+@pytest.mark.parametrize(  # 74 and 84 have a sharp corner; 0 to 3 have the other kinds
     "seed", nightly(sorted({*seeds(CASES), 74, 84}), [0, 1, 2, 3, 74, 84])
 )
 def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:

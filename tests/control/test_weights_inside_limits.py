@@ -33,7 +33,8 @@ ROWS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
 def best_inside(H: Array, g: Array, box: float, norm: float) -> Array:
     """Return the minimizer of xᵀHx - 2 gᵀx with |x_j| <= box and ‖x‖ <= norm.
 
-    All sets of entries at bounds of the box are tried, with the multiplier of the norm as a root.
+    It tries all sets of entries at bounds of the box. For each set, the multiplier of the bound on
+    the norm is found as the root of a function.
     """
     n, eye = len(g), np.eye(len(g))
     sets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=n)))

@@ -72,7 +72,7 @@ def run(code: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return names
 
 
-def test_the_blocks_of_the_page_run_on_an_emulated_gpu(
+def test_code_blocks_of_the_gpu_page_run_on_an_emulated_gpu(
     emulated: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = [code for code in BLOCKS if not any(what in code for what in NOT_EMULATED)]
@@ -87,7 +87,7 @@ def test_the_blocks_of_the_page_run_on_an_emulated_gpu(
 
 
 @pytest.mark.cuda
-def test_the_blocks_of_the_page_run_on_a_gpu(
+def test_code_blocks_of_the_gpu_page_run_on_a_gpu(
     cupy: ModuleType, torch: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = run("\n".join(BLOCKS), monkeypatch)

@@ -260,9 +260,9 @@ def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
 
 
 def test_solutions_that_differ_by_full_turns_are_returned_once() -> None:
-    """Full turns of a revolute joint, and rotation vectors of a ball joint with equal orientation.
+    """Full turns of a revolute joint, or rotation vectors of a ball joint with equal orientation.
 
-    A displacement of a slide by 2π m is not a turn.
+    A displacement of a slide by 2π m is not a full turn: it is another solution.
     """
     kinds = [("turn", "revolute", 9.0), ("slide", "prismatic", 9.0), ("ball", "ball", np.inf)]
     joints = tuple(

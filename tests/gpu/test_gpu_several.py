@@ -295,7 +295,7 @@ def test_several_solutions_of_floating_robots_are_distinct() -> None:
 
 
 def test_configurations_of_equal_orientation_count_as_one_solution_on_a_gpu() -> None:
-    """Where a ball joint is turned by half a turn, about an axis or about the opposite one."""
+    """A ball joint turned by half a turn has two rotation vectors, with opposite axes."""
     robot, _ = half_turned(0)
     count = nightly(8, 3)
     T = robot.fk(np.stack([half_turned(seed)[1] for seed in range(count)]))

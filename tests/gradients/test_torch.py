@@ -284,7 +284,7 @@ def test_a_solver_that_is_no_longer_used_is_released() -> None:
 
 
 def test_threads_that_register_frames_simultaneously_get_one_number() -> None:
-    """With two numbers, that of a compiled function might belong to an object that is released."""
+    """With two numbers, a compiled function might have the number of a released object."""
     threads = 8
     barrier = threading.Barrier(threads, timeout=60)
     robot = supple.load("panda").with_base(np.eye(4))

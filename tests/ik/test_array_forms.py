@@ -81,7 +81,7 @@ def in_form(target: Any, form: Callable[[Array], Any]) -> Any:
 
 
 @each("name", TASKS)
-def test_the_form_of_a_target_or_of_q0_changes_no_solution(name: str) -> None:
+def test_memory_layout_and_type_of_a_target_or_q0_change_no_solution(name: str) -> None:
     for seed in range(nightly(20, 4)):
         _, solver, target, q0 = problem(seed, name)
         target = in_form(target, np.ascontiguousarray)
@@ -94,7 +94,7 @@ def test_the_form_of_a_target_or_of_q0_changes_no_solution(name: str) -> None:
 
 
 @each("name", TASKS)
-def test_targets_in_single_precision_are_those_of_the_same_numbers_in_double(name: str) -> None:
+def test_float32_targets_give_the_solutions_of_the_same_numbers_in_float64(name: str) -> None:
     for seed in range(nightly(20, 4)):
         _, solver, target, q0 = problem(seed, name)
         single = in_form(target, lambda x: x.astype(np.float32))
@@ -105,7 +105,7 @@ def test_targets_in_single_precision_are_those_of_the_same_numbers_in_double(nam
         same(found, solver(in_form(single, strided), strided(q32)), f"{name}, {seed}")
 
 
-def test_targets_of_integers_are_those_of_the_same_floats() -> None:
+def test_targets_of_integers_give_the_solutions_of_equal_floats() -> None:
     robot = sp.load("ur5e")
     solver = sp.Solver(robot, sp.PoseTask())
     T = np.array([[0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 0.0, -1.0], [0.0, 0.0, 1.0, 0.0], [0, 0, 0, 1]])
@@ -121,7 +121,7 @@ def test_targets_of_integers_are_those_of_the_same_floats() -> None:
     same(solver(T, q0), solver(T.astype(int).tolist(), [int(x) for x in q0]), "lists")
 
 
-def test_a_batch_given_as_one_target_is_still_refused() -> None:
+def test_a_batch_of_targets_for_a_single_solve_is_an_error_in_any_form() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(robot.random(4, seed=0))
     for wrong in (T, list(T), np.asfortranarray(T), T.tolist()):
@@ -132,7 +132,7 @@ def test_a_batch_given_as_one_target_is_still_refused() -> None:
 
 
 @each("form", FORMS)
-def test_the_form_of_q_changes_no_pose_and_no_jacobian(form: str) -> None:
+def test_memory_layout_and_type_of_q_change_no_pose_and_no_jacobian(form: str) -> None:
     for seed in range(nightly(20, 6)):
         robot = moving(seed)
         for q in (robot.random(seed=seed), robot.random(3, seed=seed)):

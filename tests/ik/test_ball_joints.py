@@ -91,7 +91,7 @@ def test_a_diagnosis_names_the_joints_that_are_at_their_limits() -> None:
 
 
 def test_configurations_of_equal_orientation_count_as_one_solution() -> None:
-    """Also where a ball joint is turned by half a turn, about an axis or about the opposite one."""
+    """A ball joint turned by half a turn has two rotation vectors, with opposite axes."""
     several = 0
     for seed in seeds(20):
         robot, q = half_turned(seed)

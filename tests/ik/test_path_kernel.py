@@ -55,7 +55,7 @@ def test_targets_between_samples_of_a_path_are_interpolated_poses(turn: float) -
 
 @each("seed", ["ur5e", *seeds(12)])
 def test_an_unwound_sequence_has_the_same_poses_and_no_full_turns(seed: str | int) -> None:
-    """Also on robots with ball joints, whose displacements are not added to q."""
+    """This includes robots with ball joints, whose displacements cannot be added to q."""
     robot = sp.load(seed) if isinstance(seed, str) else moving(seed)
     q = robot.random(30, seed=1)
     path = problem(robot.fk(q[:2], robot.tips[0]), robot)

@@ -47,9 +47,8 @@ def off_path(robot: sp.Robot, poses: Array, found: sp.paths.PlannedPath, times: 
 
 
 def tracked(robot: sp.Robot, q: Array, paths: Array, parts: int = 20) -> NDArray[np.bool_]:
-    """Return whether solutions (K, n) can be tracked along paths (K, count, 4, 4) in the limits.
-
-    They are tracked by Newton's method.
+    """Return whether solutions (K, n) can be tracked along paths (K, count, 4, 4) in the limits,
+    by Newton's method.
     """
     good = np.ones(len(q), bool)
     for A, B in pairwise(paths.swapaxes(0, 1)):

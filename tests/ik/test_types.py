@@ -127,8 +127,8 @@ def test_mypy_knows_the_types_of_results(tmp_path: Path, cache: Path) -> None:
     assert 'did you mean "frame"?' in errors[0]
 
 
-# Blocks that the tests do not run: those of `py` need a GPU or libraries that the tests lack. Those
-# of this page are code of other libraries.
+# Blocks marked `py` are not run by the tests, because they need a GPU or libraries that the tests
+# lack. On this page, they are code of other libraries, which mypy does not check either.
 OF_OTHER_LIBRARIES = "migration"
 BLOCK = re.compile(r"^```(python|py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

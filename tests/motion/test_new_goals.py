@@ -123,7 +123,7 @@ def test_a_velocity_of_a_new_goal_is_the_rate_of_its_quantity(p: Program) -> Non
             check(*case)
 
 
-def test_general_methods_give_the_second_derivatives_of_any_goal(p: Program) -> None:
+def test_general_formulas_give_the_second_derivatives_of_any_goal(p: Program) -> None:
     def check(name: str, task: Given, q: Array, v: Array, u: Array) -> None:
         *_, g, bends = p.bends(task, q, u, v)
         along = [slope(lambda x: u @ p.evaluate(task, x).J, p, q, one) for one in (v, *np.eye(p.n))]
@@ -138,7 +138,7 @@ def test_general_methods_give_the_second_derivatives_of_any_goal(p: Program) -> 
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_general_methods_agree_with_those_of_known_goals(name: str, headers: Path) -> None:
+def test_general_second_derivatives_agree_with_those_of_each_goal(name: str, headers: Path) -> None:
     p = program(name, headers)
     for task, given, q, v, u in each_case(p):
         if is_derivative(task):
@@ -147,7 +147,7 @@ def test_general_methods_agree_with_those_of_known_goals(name: str, headers: Pat
             np.testing.assert_allclose(any_bends, bends, atol=1e-12, err_msg=task)
 
 
-def test_columns_and_parts_include_every_joint_that_moves_a_task(p: Program) -> None:
+def test_the_structure_of_a_task_includes_every_joint_that_moves_it(p: Program) -> None:
     rng = np.random.default_rng(4)
     for name, task, q, v, _ in each_case(p):
         some = np.where(rng.random(p.n) < 0.5, v, 0.0)

@@ -124,7 +124,7 @@ class Program:
         return out  # type: ignore[return-value]
 
     def structure(self, task: Given, v: Array) -> tuple[Array, Array, Array, bool]:
-        """Return the columns of J that may be nonzero, labels of parts, and whether v moves it."""
+        """Return columns of J that may be nonzero, labels of subproblems, whether v moves it."""
         column, label, rows = (np.zeros(size, np.int32) for size in (self.n, self.n, 12))
         moves = self.library.structure(ctypes.byref(task), *map(_at, (v, column, label, rows)))
         return column != 0, label, rows[: 2 * task.rows], bool(moves)

@@ -46,14 +46,14 @@ namespace supple::inline SUPPLE_ISA {
 
 // Number of places at which distances are computed first.
 inline constexpr int first_places = 17;
-// How often a part of the curve is halved at most, and the number of parts after which no part is
-// halved.
+// Largest number of times that a part of the curve is halved, and number of parts above which no
+// part is halved.
 inline constexpr int most_halvings = 40, most_parts = 200'000;
 // Sum of joint angles above which a part is halved at once [rad]: its bound would be poor.
 template <class T>
 inline constexpr T longest_turn = T(0.5);
-// A part whose smallest distance exceeds the clearance by less than this is not divided to certify
-// it [m].
+// Difference of the smallest distance of a part and the clearance below which the part is not
+// divided any more, so that it is not certified [m].
 template <class T>
 inline constexpr T undivided_gap = T(1e-7);
 

@@ -280,8 +280,8 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
 //
 //   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and for the rotation, half of  wᵢ × wⱼ
 //
-// The second derivatives of all goals but poses, of tasks relative to a moving base, and of the
-// rotation of a frame that may turn about an axis are neglected. Call it after `evaluate`, which
+// This neglects the second derivatives of goals other than poses, of tasks relative to a moving
+// base, and of the rotation of a frame that may turn about an axis. Call it after `evaluate`, which
 // leaves the poses of the joints in the scratch memory. H is n x n; only its lower triangle is
 // used.
 template <class L, class T>

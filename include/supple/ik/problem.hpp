@@ -18,7 +18,7 @@ enum class Outcome : signed char {
   timeout,
   nonfinite,
   not_converged,
-  max_move,  // in Python only: unreachable or not_converged, if the search stays near q0
+  max_move,  // set in Python only: unreachable or not_converged while max_move is given
   blocked    // the targets are met, but all solutions found are rejected
 };
 

@@ -15,15 +15,15 @@ enum class Seed : int {
   sequence,  // the seed sequence
 };
 
-// The order of the seeds of a problem: its own start comes first, if it has one. If the solution
-// nearest to that start is wanted, every second of the other seeds is near it. The rest are first
-// those that place a free base, then those of the table, then those of the sequence.
+// The order of the seeds of a problem. The problem's own start comes first, if it has one. If the
+// solution nearest to that start is wanted, every second later seed is near that start. The other
+// seeds are first those that place a free base, then those of the table and of the sequence.
 struct SeedOrder {
   bool own, nearest;
   int placed, listed;  // numbers of seeds
 };
 
-// The seed of a start: where it comes from, and its number among the seeds from there.
+// The seed of a start: its source, and its number among the seeds of that source.
 struct StartSeed {
   Seed from;
   int number;
@@ -61,9 +61,10 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int seed, int
   return integrate_coordinate(q0, radius * (2 * sequence_value(seed + 1, ik.seed_stride[j]) - 1));
 }
 
-// Returns on which side of its range, 0 or 1, a coordinate is in one of the `corner_candidates`
-// corners from which a corner seed is chosen. `stride` is the coordinate's in the seed sequence,
-// whose first `used` values were used for other seeds.
+// Returns the end of its range, 0 (lower) or 1 (upper), at which a coordinate is in a candidate for
+// a corner seed. Each corner seed is chosen from `corner_candidates` corners of the joint ranges.
+// `stride` is the coordinate's increment in the seed sequence, whose first `used` values were used
+// for other seeds.
 SUPPLE_FN double corner_side(int seed, int candidate, int used, double stride) {
   return sequence_value(used + corner_candidates * seed + candidate + 1, stride) < 0.5 ? 0 : 1;
 }

@@ -8,11 +8,11 @@ namespace supple {
 // The forms of targets that are read without Python.
 enum class TargetKind : int {
   pose,         // (4, 4)
-  position,     // (3,), of a pose whose rotation does not matter
-  direction,    // (3,), of any length
-  orientation,  // (3, 3), or a pose whose position does not matter
-  numbers,      // the values of the kernel
-  other,        // converted in Python
+  position,     // (3,), stored as a pose whose rotation is ignored
+  direction,    // (3,), a vector of any length
+  orientation,  // (3, 3), or a pose whose position is ignored
+  numbers,      // the values in the kernel's own layout
+  other,        // any other form, converted in Python
 };
 
 }  // namespace supple

@@ -29,7 +29,7 @@ template <class T>
 inline constexpr T least_divisor = T(2e-3);
 
 // Adds the gradient of a singular value sigma with the vectors u (m) and v (n), weighted as in g
-// above, to g (n). v is the same on return. `slope` has n entries.
+// above, to g (n). v is modified and restored. `slope` has n entries.
 template <class T>
 SUPPLE_FN void add_singular_slope(const Servo<T>& servo, const ServoState<T>& state,
                                   const Pose<T>* joint_poses, T sigma, const T* u, T* v, T* g,

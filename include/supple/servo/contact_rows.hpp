@@ -19,15 +19,15 @@ namespace supple {
 template <class T>
 struct ContactDemand {
   const CollisionModel<T>* model;  // null for none
-  T distance;                      // that pairs keep [m]
-  // Distances below which pairs have rows, at rest and at any speed [m].
+  T distance;                      // distance that pairs should keep [m]
+  // Distances below which pairs have rows, at rest and at the highest speed [m].
   T distance_at_rest, distance_in_motion;
-  T approach_share;    // of the remaining distance, that one step may take
-  T separation_share;  // of the missing distance, that one step should gain
-  T max_separation;    // that one step should gain [m]
-  T weight;            // of a row [1/m]
+  T approach_share;    // fraction of d - d₀ by which a pair may approach in a step
+  T separation_share;  // fraction of d₀ - d by which a pair is driven apart in a step
+  T max_separation;    // largest distance by which a pair is driven apart in a step [m]
+  T weight;            // weight of a row [1/m]
   T max_slack;         // rows that the last displacement meets by more than this are left out [m]
-  const int* foot;     // (moving,): index of the foot that a body is, or -1
+  const int* foot;     // (moving,): index of the foot that the body is, or -1
   T hold;              // factor of the weights of a foot that stands
 };
 

@@ -26,8 +26,9 @@ inline constexpr T same_direction = T(1e-10);
 template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
-// What a stop depends on: the tasks, the limits of the joints and the time step. `max_norm` limits
-// ‖q̇‖, and `most_condition`, unless it is zero, the condition number of J where the robot stops.
+// The data that determine how the robot stops: the tasks, the limits of the joints and the time
+// step. `max_norm` limits ‖q̇‖, and `most_condition`, unless it is zero, the condition number of J
+// where the robot stops.
 template <class T>
 struct Stopper {
   StepRows<T> rows;

@@ -87,7 +87,8 @@ SUPPLE_NOINLINE_DEVICE void add_frame_bends(const Chain<T>& chain, const Task<T>
   });
 }
 
-// Does the same for the rows of a task of any kind, with p (rows). `memory` has 2 n entries.
+// As above, but for the rows of a task of any kind; p has one entry per row. `memory` has 2 n
+// entries.
 template <class T>
 SUPPLE_NOINLINE void add_rows_bends(const Chain<T>& chain, const Task<T>& task,
                                     const Pose<T>* joint_poses, const T* p, int s, T* H,
@@ -114,8 +115,8 @@ SUPPLE_NOINLINE void add_rows_bends(const Chain<T>& chain, const Task<T>& task,
 }
 
 // Adds the second derivatives of u·f by the coordinates to the symmetric H (n, n), whose rows have
-// s entries; f are the rows that take part, and u (count) is fixed. `memory` has
-// `sweep_memory(chain)` entries.
+// s entries. f (count) are the values of the rows that take part, and u (count) is fixed. `memory`
+// has `sweep_memory(chain)` entries.
 template <class T>
 SUPPLE_FN void add_bends(const StepRows<T>& of, const Pose<T>* joint_poses, const T* u, int s, T* H,
                          T* memory) {

@@ -11,8 +11,8 @@
 // In spatial coordinates l refers to a point that does not move, the base's origin: ∂l_k/∂q_j =
 // w_j × l_k + l_j × w_k if j < k, else 0.
 //
-// For rows of other quantities f, J̇(v)v is enough, the second derivative of f along v: by
-// polarization, that along v and the joint j is
+// For rows of another quantity f, only J̇(v)v is needed, the second derivative of f along v. By
+// polarization, the second derivative of f along v and joint j is
 //
 //   ¼ (J̇(v + e_j)(v + e_j) - J̇(v - e_j)(v - e_j))
 #pragma once
@@ -139,8 +139,8 @@ SUPPLE_FN T bend_of_rows(const Chain<T>& chain, const Task<T>& task, const Pose<
   return sum;
 }
 
-// Adds the gradient of p·J v to g (n), for the rows of a task of any kind. v (n) is the same on
-// return.
+// Adds the gradient of p·J v to g (n), for the rows of a task of any kind. v (n) is modified and
+// restored.
 template <class T>
 SUPPLE_NOINLINE void add_rows_gradient(const Chain<T>& chain, const Task<T>& task,
                                        const Pose<T>* joint_poses, const T* p, T* v, T* g) {
@@ -155,9 +155,9 @@ SUPPLE_NOINLINE void add_rows_gradient(const Chain<T>& chain, const Task<T>& tas
   }
 }
 
-// Computes g (n) = u·(∂J/∂q)v for the rows that take part, with fixed u (count) and v (n), which is
-// the same on return. Rows of a tilt count as constant. With `memory`, 13 entries for each joint,
-// sums of points take one pass.
+// Computes g (n) = u·(∂J/∂q)v for the rows that take part, with fixed u (count) and v (n); v is
+// modified and restored. The rows of a tilt are taken as constant. With `memory`, 13 entries for
+// each joint, sums of points take one pass over the joints.
 template <class T>
 SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_poses, const T* u,
                                  T* v, T* g, T* memory = nullptr) {

@@ -37,7 +37,7 @@ struct TreePlan {
   const Attachment* item;  // sorted by joint
 };
 
-// Whether a task has rows that are forms of the twist of one body, or sums of such forms, or
+// Whether the rows of a task are linear forms of the twist of one body, sums of such forms, or
 // coordinates.
 template <class T>
 SUPPLE_FN constexpr bool fits_tree(const Task<T>& task) {

@@ -14,28 +14,29 @@ enum class Goal : int {
   points,   // a weighted sum of points, in world axes
 };
 
-// What the values of a target are, to code that compares targets with each other.
+// The meaning of a target's values, for code that compares targets with each other.
 enum class Target : int {
-  other,      // only the formulas of the goal know
+  other,      // known only to the formulas of the goal
   pose,       // the columns x, y, z of a rotation and a position: 12 values
   direction,  // a unit vector: 3 values
-  position,   // 3 values, of which row i of the task is about value row[i]
-  numbers,    // one for each row
+  position,   // 3 values; row i of the task controls value row[i]
+  numbers,    // one value for each row
 };
 
-// What a goal is to the code that does not compute its rows. A new goal needs a case in
-// `traits_of`, and a branch in each function of task.hpp that has one for `points`. Traits that
-// are left out suit every goal: other code then uses general methods, which are slower.
+// Properties of a goal, for code that does not compute its rows. A new goal needs a case in
+// `traits_of`, and a branch in each function of task.hpp that has one for `points`. The default of
+// each property is valid for every goal, but makes other code use general methods, which are
+// slower.
 struct GoalTraits {
   const char* name = nullptr;
   int target_size = 0;    // number of values in a target; 0 for one per row
   int velocity_size = 0;  // number of values in a velocity; 0 for one per row
   Target target = Target::other;
-  // On what the rows depend; if all are false, perhaps on every joint.
-  bool has_frame = false;  // on the poses of the frames `frame`, `base` and `axes` of a task
-  bool is_twist = false;   // in addition: `row` lists components of the twist, or the tilt
-  bool is_sum = false;     // on Σ share p of the `points` of a task: `row` lists components
-  bool is_linear = false;  // on coordinates of q, one for each row: `coordinate` lists them
+  // What the rows depend on; if all are false, they may depend on every joint.
+  bool has_frame = false;  // the poses of the frames `frame`, `base` and `axes` of a task
+  bool is_twist = false;   // in addition to has_frame: `row` lists components of the twist, or tilt
+  bool is_sum = false;     // Σ share p over the `points` of a task: `row` lists its components
+  bool is_linear = false;  // one coordinate of q for each row: `coordinate` lists them
 };
 
 inline constexpr int task_world = -1;       // value of `base`: the target is in world coordinates
@@ -148,8 +149,9 @@ SUPPLE_FN constexpr bool depends_on_all_joints(const Task<T>& task) {
   return !traits.has_frame && !traits.is_sum && !traits.is_linear;
 }
 
-// Calls visit(index) for each frame whose motion relative to the world or to the other frames moves
-// a task. Joints that only turn the axes of its rows do not, if these are components of a twist.
+// Calls visit(index) for each frame whose motion, relative to the world or to the other frames,
+// changes the quantity that a task measures. This leaves out a frame that only turns the axes in
+// which a twist is expressed.
 template <class T, class Visit>
 SUPPLE_INLINE void each_frame(const Task<T>& task, Visit&& visit) {
   const GoalTraits traits = traits_of(task);

@@ -89,7 +89,7 @@ class ServoLimits {
   }
 
   std::vector<JointLimit<double>> set_, in_force_;  // the second keeps its address
-  double max_norm_ = 0;                             // on the norm of all speeds, as set
+  double max_norm_ = 0;                             // bound on the norm of all speeds, as set
   Doubles peaks_;            // (n + 1,): largest speeds, and norm, while joints slow down
   bool slows_down_ = false;  // whether the limits in force may be above those that are set
 };

@@ -64,7 +64,7 @@ enum StepFlag : int {
 
 // Ratios to its limit above which a value is at the limit, or exceeds it, despite rounding.
 inline constexpr double at_limit_ratio = 1 - 1e-9, exceeded_ratio = 1 + 1e-9;
-inline constexpr double reported_loss = 0.01;  // as a fraction of a command
+inline constexpr double reported_loss = 0.01;  // smallest reported loss, as a fraction of a command
 
 // Writes to `to` (m) the part of e - J q̇ that lies in the range of J, for q̇ before limits and J as
 // used in the step. Returns the length of this part.

@@ -29,7 +29,8 @@ namespace {
 using namespace nb::literals;
 
 constexpr int solution_fields = 12;
-constexpr double largest_angle = 4 * 3.141592653589793;  // of a joint in radians, not in degrees
+// A larger joint angle in q0 may be in degrees.
+constexpr double largest_angle = 4 * 3.141592653589793;
 
 // The Python class of a solution, whose instances have only slots. Writing the slots of a new
 // instance takes a tenth of the time of setting them by their descriptors, as object.__setattr__
@@ -79,9 +80,9 @@ class PyTargetSolver {
  public:
   // `kernel` is a PySolver, or None if Python solves all targets. The settings of the search
   // without and with q0 are None if Python must solve these targets, or reject them. `balls` are
-  // the indices of the first velocity of each ball joint, `prismatic` (nv,) the prismatic
-  // coordinates, `single` tells whether a task was given, not a sequence of tasks, `statuses` the
-  // statuses of all outcomes.
+  // the indices of the first velocity of each ball joint, and `prismatic` (nv,) tells which
+  // coordinates are prismatic. `single` tells whether one task was given instead of a sequence of
+  // tasks. `statuses` has the status of each outcome.
   PyTargetSolver(nb::object kernel, nb::object robot, const Ints& balls,
                  const std::vector<bool>& prismatic, bool single,
                  const std::optional<SearchSpec>& without_q0,
@@ -108,8 +109,9 @@ class PyTargetSolver {
   // Returns a solution with the fields q (nq,), statuses[outcome], position error [m], rotation
   // error [rad], iterations, restarts, None, the robot, the bytes of q0 (nq,), the tasks, and, for
   // several tasks, the bytes of the target and the tolerances; last, `check`. Returns an invalid
-  // object if Python must convert or reject the target or q0: they are not arrays or lists of
-  // numbers, not finite, or q0 may be in degrees. Sets `blocked` if all solutions found collide.
+  // object if Python must convert or reject the target or q0, because one of them is no array or
+  // list of numbers or is not finite, or because q0 may be in degrees. Sets `blocked` if all
+  // solutions found collide.
   //
   // The call neither checks for signals nor releases the GIL, which would take longer than some
   // searches.
@@ -184,7 +186,7 @@ class PyTargetSolver {
                            std::move(task_targets), check_});
   }
 
-  // (The statuses refer to nothing of a user.)
+  // (The statuses refer to no object of a user.)
   template <class Visit>
   int visit(Visit&& visit) const {
     const nb::handle model = collision_ ? collision_->object() : nb::handle();
@@ -195,7 +197,7 @@ class PyTargetSolver {
   nb::object kernel_, robot_;
   Layout layout_;
   std::vector<bool> prismatic_;        // (nv,)
-  bool single_;                        // whether a target is that of a task, not of a sequence
+  bool single_;                        // whether a target is that of one task, not of a sequence
   std::optional<SearchSpec> spec_[2];  // without and with q0
   SolutionClass solution_;
   std::vector<nb::object> status_;           // of each outcome

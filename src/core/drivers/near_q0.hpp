@@ -1,9 +1,9 @@
 // Solves one problem on a CPU with a bound on the displacement of each joint from q0. Included only
 // by files that are compiled once for each instruction set.
 //
-// The rotation vector of a ball joint does not tell how far the joint is from q0. Therefore its
-// coordinates are replaced by its displacement from q0, and the frame in which they are measured
-// turns with q0. The bound is then a box for these joints as well.
+// The rotation vector of a ball joint does not tell how far the joint is from q0. Therefore the
+// coordinates of the search are the displacement of the joint from q0, in a frame that is turned by
+// q0. The bound is then a box for these joints as well.
 #pragma once
 
 #include "drivers/single.hpp"
@@ -73,11 +73,11 @@ void measure_absolutely(const Chain<double>& chain, const double* origin, double
   }
 }
 
-// The condition on solutions of a request, for solutions with displacements of ball joints.
+// Applies the request's test for rejecting a solution to a q with displacements of ball joints.
 struct NearRejection {
   const SolveRequest& request;
   const double* origin;
-  double* absolute;  // (n,): memory
+  double* absolute;  // (n,): memory for q with rotation vectors
 
   static bool rejects(const void* context, std::ptrdiff_t problem, const double* q) {
     const NearRejection& near = *static_cast<const NearRejection*>(context);

@@ -253,8 +253,8 @@ struct SolveRequest {
   bool nearest;          // find the solution nearest to q0; requires `single` and max_solutions = 1
   bool comfortable;      // prefer seeds with joints near the middle of their ranges
   double max_move;  // largest joint displacement from q0, needs `single` and q0; 0 for no bound
-  // (n,): if not null, rotation vectors of ball joints. The problem, q0 and the solutions then
-  // contain displacements of the ball joints from there (drivers/near_q0.hpp).
+  // (n,): a configuration, or null. If not null, the problem, q0 and the solutions contain the
+  // displacements of ball joints from this configuration (drivers/near_q0.hpp).
   const double* origin;
   double* q;         // (count, max_solutions, n)
   Outcome* outcome;  // (count, max_solutions)
@@ -331,9 +331,9 @@ struct TrackRequest {
   double jump;   // displacement of a joint above which a step is divided, in its unit
   double reach;  // the largest lever arm of a joint [m]
   double exact_position, exact_rotation;  // errors at the ends of a step [m], [rad]
-  // Errors halfway that are always allowed [m], [rad].
+  // Errors halfway along a step that are always allowed [m], [rad].
   double position_tolerance, rotation_tolerance;
-  int divisions;  // how often a step is halved
+  int divisions;  // largest number of times that a step is halved
   int intervals;  // 2 << divisions: number of intervals between the targets of a step; its smallest
                   // part has two intervals, with a target halfway
   const double* unit;  // (n,): units of the joints

@@ -1,7 +1,8 @@
 """Types of arguments that are arrays, of NumPy or of libraries with arrays in GPU memory.
 
-Results have the types of NumPy arrays, or `GpuArray` where only arrays in GPU memory are given.
-Type checkers cannot know that arrays of another library in host memory give arrays of that library.
+Results are annotated as NumPy arrays, or as `GpuArray` where all arguments are in GPU memory. The
+annotations cannot express that arrays of another library in host memory give arrays of the same
+library.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _FEW_SEEDS = 8  # maximum number of seeds of a pose in the first search
 _MORE_SEEDS = 32  # the same in a second search, for unreached poses next to a reached one
 _TOGETHER = {"cpu": 1, "cuda": 16}  # orientations in a part: a GPU needs many poses at a time
 _SAMPLES = 65_536  # number of random configurations whose positions determine the default bounds
-_BOUNDS_MARGIN = 0.05  # margin around these positions, relative to the reach
+_BOUNDS_MARGIN = 0.05  # margin of the default bounds around these positions, relative to the reach
 _MAX_VOXELS = 2**31 - 1
 _PSI = 1.533751168755204288118041  # ψ⁴ = ψ + 4
 

@@ -62,7 +62,7 @@ def parts_on_ray(
             while todo or running:
                 if (
                     time.monotonic() - looked > _QUERY_INTERVAL
-                ):  # the number of nodes may have changed
+                ):  # the cluster may have more or fewer nodes now
                     room, looked = _room(ray, options), time.monotonic()
                 for _ in range(min(room - len(running), len(todo))):
                     index = todo.popleft()

@@ -30,10 +30,10 @@ from supple.kinematics.robot import check_robot
 DEFAULT_SPHERE_COUNT = 64
 _MAX_PARTS = 40_000  # number of parts of triangles above which none is divided
 _PER_SPHERE = 300  # number of parts for each sphere
-_BALL_SAMPLES = 600  # number of points of the surface at which balls inside are computed
-_SURFACE_SAMPLES = 3000  # number of points of the surface that choose among these balls
+_BALL_SAMPLES = 600  # number of surface points at which inner balls are computed
+_SURFACE_SAMPLES = 3000  # number of surface points for choosing among these balls
 _ORIENTATION_BALLS = 9  # number of balls that decide whether triangles face outward
-_MAX_SHRINKS = 12  # iterations for a ball inside
+_MAX_SHRINKS = 12  # maximum number of iterations for an inner ball
 _BISECTIONS = 9
 _ROUNDING = 1e-12  # margin for rounding errors, relative to the size of the mesh
 

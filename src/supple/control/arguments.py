@@ -124,7 +124,7 @@ def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
 
 
 def _frames_of(rows: Sequence[TaskRows]) -> set[str]:
-    """Return the frames whose twists are the rows."""
+    """Return the frames whose twists the rows measure."""
     twists = [one for one in rows if one.traits.is_twist]
     return {name for one in twists for name in (one.frame, one.base) if name is not None}
 

@@ -21,7 +21,7 @@ from supple.tasks.closure import closure_tasks
 from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.rows import WORLD, TaskRows
 
-_CONFLICT_SHARE = 0.1  # of an error, left by the best joint motion, above which tasks conflict
+_CONFLICT_SHARE = 0.1  # share of an error left by the best joint motion, above which tasks conflict
 
 
 class HeldTasks:

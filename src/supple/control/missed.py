@@ -15,7 +15,7 @@ from supple.tasks import Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import CompiledTasks
 
-_MENTIONED_LOSS = 1e-3  # as a fraction of a command, and of the largest one
+_MENTIONED_LOSS = 1e-3  # smallest loss that is mentioned, as a fraction of the largest command
 
 
 @dataclass(frozen=True, eq=False)

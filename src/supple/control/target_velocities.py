@@ -110,10 +110,10 @@ class TargetVelocityIk:
 
 @dataclass(frozen=True, eq=False)
 class DenseTargetVelocityIk(TargetVelocityIk):
-    """A `TargetVelocityIk` with rows that are no forms of twists, which needs J as a whole.
+    """A `TargetVelocityIk` for rows that are not linear forms of twists: it needs the whole J.
 
     Attributes:
-        step: The step for desired rows.
+        step: The step that performs the desired values of the rows.
         gains: Factors (m,) of the errors of the rows [1/s].
     """
 

@@ -83,7 +83,7 @@ def mjcf(
 def _warn_of_ignored(tree: Tree, label: str) -> None:
     if tree.ignored:
         kinds = ", ".join(f"<{short_repr(kind)[1:-1]}>" for kind in dict.fromkeys(tree.ignored))
-        warn(f"{label}: equalities other than of joints and bodies are ignored: {kinds}")
+        warn(f"{label}: equalities other than those of joints and bodies are ignored: {kinds}")
 
 
 class MjcfReader:

@@ -182,7 +182,7 @@ class Recorded:
         if not self.reuses or self.device.captures(stream):  # a graph has memory of its own
             return Memory(self.device, pointer, stream)
         blocks = self._blocks.get(stream)
-        if blocks is None:  # another thread may add the same ones, or remove them again
+        if blocks is None:  # another thread may add blocks of this stream, or clear all
             if len(self._blocks) >= _MAX_STREAMS:
                 self._blocks.clear()
             blocks = self._blocks.setdefault(stream, Blocks(self.device, stream))

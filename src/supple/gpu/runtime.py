@@ -283,7 +283,7 @@ class Device:
         check(self._driver.cuCtxSetCurrent(self.context))
 
     def _new_pool(self, handle: Any) -> Any:
-        """Return a pool of memory that keeps what is freed, up to `_KEPT_MEMORY_SHARE` of it all.
+        """Return a memory pool that keeps freed memory, up to `_KEPT_MEMORY_SHARE` of the GPU's.
 
         The default pool returns freed memory to the driver at every synchronization.
         """

@@ -41,8 +41,8 @@ _COMPARED_SOLUTIONS = 8  # number of solutions of a target among which a prefere
 # Number of solutions of a target that are checked for collisions: _CHECKED_PER_SOLUTION times the
 # number of wanted solutions, but at most _MAX_CHECKED or, if more are wanted, that number.
 _CHECKED_PER_SOLUTION, _MAX_CHECKED = 8, 1024
-# Number of colliding solutions after which a search ends: for arms all of whose solutions are then
-# computed, and for other robots.
+# Number of colliding solutions after which a search ends: for arms for which supple then computes
+# all solutions, and for other robots.
 _MAX_REJECTED_KNOWN = 32
 _MAX_REJECTED = 256
 _CHUNK = 4096  # number of targets whose solutions are compared at a time

@@ -38,10 +38,10 @@ def _number(kept: _core.XlaObject, solves: tuple[bool, bool] = (False, False)) -
 
 
 def _once(owner: Robot | Solver, key: object, make: Callable[[], Number]) -> Number:
-    """Return the number of an owner and a key; `make` returns it when it is first used."""
+    """Return the number for an owner and a key, which `make` returns at the first call."""
     numbers: dict[object, Number] = vars(owner).setdefault("_foreign", {})
     found = numbers.get(key)
-    if found is None:  # several threads may make one, and all get the first one
+    if found is None:  # several threads may make a number; all get the first one
         found = numbers.setdefault(key, make())
     return found
 

@@ -32,10 +32,10 @@ _numbers = count()
 
 
 def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
-    """Return the number in `registered` of an object of an owner, which `make` returns at first.
+    """Return the number in `registered` of an object, which `make` makes at the first call.
 
-    Several threads may make one: each is registered before others can see its number, and all get
-    the number of the first one, which the owner keeps.
+    The owner keeps the object under a key. If several threads make it at the same time, each object
+    is registered before other threads can see its number, and all get the number of the first one.
     """
     kept: dict[object, tuple[int, Any]] = vars(owner).setdefault("_differentiable", {})
     found = kept.get(key)

@@ -163,7 +163,8 @@ def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
 def _first_closed(robot: Robot, q: Matrix, count: int) -> Matrix:
     """Return closed configurations near the first `count` of q (k, nq) that have one.
 
-    Few are closed at once at first, because one that fails takes the most iterations.
+    The first groups are small, because configurations that cannot be closed take the most
+    iterations.
     """
     found, tried = np.empty((0, robot.nq)), 0
     while tried < len(q) and len(found) < count:

@@ -351,7 +351,7 @@ def boxes_of_joints(
 
 
 def check_mode(limits: Limits) -> None:
-    """Raise an error for limits of mode "path", where only single steps are known.
+    """Raise an error for limits of mode "path", in functions that know only single steps.
 
     Raises:
         InputError: The mode needs a whole path.
@@ -359,7 +359,7 @@ def check_mode(limits: Limits) -> None:
     if limits.mode == "path":
         raise InputError(
             'limits with mode="path" are only for supple.simulate, which knows the whole path; '
-            "given: such limits for single steps"
+            "given: such limits for a function that computes single steps"
         )
 
 

@@ -37,7 +37,7 @@ class StepStatus(IntFlag):
             stretched, or at another singularity (such as a straight wrist) where the joints lead no
             farther in the singular direction, or could not stop before it. In modes "scale" and
             "halt": the motion stops because J cannot perform the whole command. In mode "path" of
-            `simulate`: it ends because the next target is not reached.
+            `simulate`: the motion ends because the next target is not reached.
         DIRECTION_LOST: The direction of the command cannot be kept, although the mode, "scale" or
             "halt", should keep it: joints return from outside their limits, or were moved by
             something other than the `Servo`.
@@ -50,8 +50,8 @@ class StepStatus(IntFlag):
             before it, do not allow it.
         COLLISION_LIMIT: The step is changed to keep the clearance of the `Servo`'s world.
         COLLISION_EXCEEDED: Two shapes were closer than the clearance before the step, and are
-            driven apart; or joints or obstacles have moved otherwise than foreseen, and the robot
-            stops without a certificate.
+            driven apart; or joints or obstacles have not moved as predicted, and the robot stops
+            without a certificate.
         HELD_EXCEEDED: A held task is more than 1e-9 m or rad from where it should be: the limits of
             the joints, or other held tasks, do not allow more.
     """

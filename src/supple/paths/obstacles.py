@@ -32,7 +32,7 @@ from supple.paths.spline import Spline
 
 _TESTED_PLACES = np.arange(1, 8) / 8  # on a step of a route, for collisions
 SAMPLES = 1000  # default number of configurations of a search for a motion around obstacles
-_MAX_DISPLACEMENT = 0.8  # largest displacement of such a search, as a norm [rad or m]
+_MAX_DISPLACEMENT = 0.8  # largest step of such a search, as a norm [rad or m]
 _SLIDE_MARGIN = 1.0  # how far such a search moves slides without limits beyond start and end [m]
 _SHORTCUTS = 60  # number of times that a motion around obstacles is shortened
 _SEED = 0

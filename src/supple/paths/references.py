@@ -19,7 +19,7 @@ from supple.tasks.layout import CompiledTasks
 
 _MAX_STEPS = 10_000_000
 
-# A function of time, a value for each time, or one for all times.
+# A target or velocity over time: a function of time, a value for each time, or a constant value.
 Reference: TypeAlias = (
     Callable[[float], TargetLike | None] | Sequence[TargetLike | None] | TargetLike | None
 )

@@ -24,8 +24,8 @@ from supple.paths.spline import Spline
 
 _MAX_HALVINGS = 12  # of an interval between samples
 _CHECK_PLACES = np.array([0.25, 0.5, 0.75])  # between samples, for the deviation
-_RECHECKED_INTERVALS = 4  # intervals on either side of an added sample that are checked again first
-_MARGIN_SAMPLES = 16  # samples beyond those intervals that the spline of such a check goes through
+_RECHECKED_INTERVALS = 4  # intervals on each side of an added sample that are checked first
+_MARGIN_SAMPLES = 16  # samples on each side of these intervals that belong to the checked spline
 _DIVISION_PARTS = 2, 4  # of an interval between targets, and then of each part
 _MAX_SAMPLES_PER_TARGET = 20
 # Fraction of the tolerances allowed at the checks; errors between them may be larger.

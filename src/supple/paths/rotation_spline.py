@@ -23,7 +23,8 @@ from supple.kinematics.rotation_vectors import (
 )
 from supple.motion.linearization import Array
 
-# The angular velocities (N, 3), given the term `bent` (N - 1, 3) at the ends of the pieces.
+# Returns the angular velocities (N, 3) for given values `bent` (N - 1, 3) of the nonlinear term at
+# the ends of the pieces.
 Solve: TypeAlias = Callable[[Array], Array]
 
 _MAX_CORRECTIONS = 60  # of the angular velocities
@@ -68,7 +69,7 @@ def _velocities(h: Array, chord: Array, steps: Array) -> Array:
 
 
 def _three(h: Array, chord: Array, steps: Array, inverse: Array) -> Solve:
-    """Return the solution of the equations of three rotations: two parabolas."""
+    """Return the function that solves the equations of three rotations, by two parabolas."""
     last = right_jacobian(steps[1])
 
     def solve(bent: Array) -> Array:
@@ -80,7 +81,7 @@ def _three(h: Array, chord: Array, steps: Array, inverse: Array) -> Solve:
 
 
 def _many(h: Array, chord: Array, steps: Array, inverse: Array) -> Solve:
-    """Return the solution of the equations of four or more rotations.
+    """Return the function that solves the equations of four or more rotations.
 
     Row i is lower[i] ω[i-1] + diagonal[i] ω[i] + upper[i] ω[i+1] = right[i], with blocks (3, 3).
     """

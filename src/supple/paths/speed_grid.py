@@ -12,12 +12,12 @@ from supple.motion.linearization import Array
 from supple.paths.graded_law import Grading
 from supple.paths.spline import Spline
 
-MIN_CELLS = 300  # of b(u)
+MIN_CELLS = 300  # minimum number of cells of b(u)
 _TURNING_SPEED = 1e-9  # |q'| where the path turns back, relative to its largest value nearby
 _POINT_TOLERANCE = 1e-9  # distance of points that count as one, relative to the piece's length
 _MAX_DURATION_LOSS = 1e-3  # fraction of the duration that may be lost because cells are coarse
-_MAX_PARTS = 9  # of a cell in one division
-_MAX_GROWTH = 0.5  # of the number of cells, as a fraction, in a round to lose less time
+_MAX_PARTS = 9  # maximum number of parts into which a cell is divided at a time
+_MAX_GROWTH = 0.5  # largest relative growth of the number of cells in a round to lose less time
 
 
 def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Array]:

@@ -153,7 +153,7 @@ class Retargeted(ReadOnlyArrays):
         return tuple(made)
 
     def _exceeded(self, what: str, sizes: Array, frames: tuple[str, ...]) -> list[str]:
-        """Return one sentence about the largest of sizes (T,) [m], above _MENTIONED_DISTANCE."""
+        """Return a sentence about the largest of sizes (T,) [m], if above _MENTIONED_DISTANCE."""
         k = int(np.argmax(sizes))
         if not sizes[k] > _MENTIONED_DISTANCE:
             return []

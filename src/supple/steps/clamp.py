@@ -21,7 +21,7 @@ from supple.steps.stateful import has_memory
 from supple.steps.step import BatchStep, Step, batched, check_group, effectors_of, kernel_of
 
 VARIANTS = ("text", "program")
-# The distances (k,) of the previous step; with the memory of a wrapped step, a pair.
+# The distances (k,) of the previous step; a pair if the wrapped step has a memory too.
 ClampMemory: TypeAlias = Array | tuple[Array, object]
 
 

@@ -22,7 +22,7 @@ from supple.tasks.inputs import per_task
 from supple.tasks.layout import FloatArray, compile_tasks
 
 
-@known_arguments(frame="The frame is that of the task: supple.linearize(robot, frame, q).")
+@known_arguments(frame="The frame is given as the task: supple.linearize(robot, frame, q).")
 def linearize(
     robot: Robot,
     tasks: TaskLike | Sequence[TaskLike],

@@ -74,7 +74,7 @@ def met(case: Case, q: Array, target: Array) -> None:
     assert np.abs(case.value(q) - target).max() <= 1e-6 + 1e-12
 
 
-def test_both_recipes_are_followed() -> None:
+def test_every_new_task_has_a_case() -> None:
     assert {type(Case(sp.load("ur5e"), goal).task).__name__ for goal in NEW} == set(NEW.values())
 
 

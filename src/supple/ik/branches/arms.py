@@ -23,7 +23,7 @@ from supple.kinematics.structure import Structure, frozen_structure
 from supple.motion.linearization import Array
 
 GRID_VALUES = 32  # number of values at which a joint of a redundant arm is fixed
-_TRIAL_GRID_VALUES, _TRIAL_POSES = 8, 64  # such values and random poses in the choice of the joint
+_TRIAL_GRID_VALUES, _TRIAL_POSES = 8, 64  # numbers of values and of poses for choosing this joint
 _RANK_TRIALS = 16  # number of configurations at which the rank of J is determined
 _RANK_TOLERANCE = 1e-9  # singular value taken as zero, relative to the largest
 

@@ -13,7 +13,7 @@ constexpr int singular = 8;          // near misses after which Newton's method 
 constexpr int warp_size = 32;
 
 // A problem that a warp solves. The first start of each thread has a seed from the thread's part of
-// the table; starts `warp_size`, ... have other seeds.
+// the table; the starts from number `warp_size` on have other seeds.
 struct Problem {
   const Request& request;
   int number, lane;
@@ -58,7 +58,7 @@ __device__ int iterations_of(const Problem& of, const Progress& now) {
 }
 __device__ int starts_of(const Problem& of, const Progress& now) { return now.next + of.tried; }
 
-// Writes the result of one thread, if it is `mine`.
+// Writes the result of this thread if `mine` is true.
 __device__ __forceinline__ void record_first(const Problem& of, const Progress& now,
                                              const Polished& polished, bool mine, Outcome outcome) {
   if (!mine) return;
@@ -67,8 +67,8 @@ __device__ __forceinline__ void record_first(const Problem& of, const Progress& 
 
 // Moves q to the corner of the joint ranges with the smallest cost among the candidates of a seed.
 //
-// The driver of the CPU evaluates the candidates in its lanes. Code for both, with pointers to the
-// limits, takes a tenth of the speed of `explore`, because the limits are constants here.
+// The driver of the CPU evaluates the candidates in its lanes. Code shared with it would need
+// pointers to the limits, which are constants here, and would make `explore` 10 % slower.
 __device__ __noinline__ void start_at_corner(const Request& request, int problem, int seed,
                                              SearchReal* q) {
   StateMemory<SearchReal> own;
@@ -229,9 +229,9 @@ __device__ __noinline__ bool reject_colliding(const Request& request, int proble
   return mine;
 }
 
-// Polishes the configurations `here` of the threads that have `found` one. Tries Newton's method if
-// several of them have nearly met the target. `reject` rejects polished solutions that collide,
-// which sets `collided`.
+// Polishes the configurations `here` of the threads for which `found` is true. Tries Newton's
+// method if several threads have nearly met the target. `reject` rejects polished solutions that
+// collide; `collided` is set if it rejects one.
 template <class Reject>
 __device__ __forceinline__ void polish_found(const Problem& of, Progress& now,
                                              const SearchReal* here, bool found, bool& collided,

@@ -104,7 +104,8 @@ extern "C" __global__ void __launch_bounds__(128)
 
 namespace {
 
-// Writes the seed of a start. (If the solution nearest to q0 is wanted, q0 is the only one here.)
+// Writes the seed of a start. (If the solution nearest to q0 is wanted, these searches start only
+// from q0.)
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
   const StartSeed seed = seed_of({has_own_start(request), false, 0, listed}, start);
   if (seed.from == Seed::listed) {
