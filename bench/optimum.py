@@ -10,8 +10,9 @@ limits. There is one sequence from the motion of each of several laws, and one f
 kinematics of the whole path. The best result counts, so that it is at least as good as each of
 these laws; it need not be the global minimum.
 
-Short passages have one unknown configuration per period. Long ones are cubic splines, whose control
-points keep the limits, and with them the spline at all times; errors still count in each period.
+In short passages, the configuration in each period is unknown. Long passages are cubic splines,
+whose control points are unknown: if these keep the limits, so does the spline at all times. The
+error is that of all periods in both cases.
 """
 
 from __future__ import annotations

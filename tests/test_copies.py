@@ -228,7 +228,7 @@ def fail(which: int) -> None:
     raise ERRORS[which]
 
 
-def test_errors_come_back_from_another_process() -> None:
+def test_errors_are_passed_from_one_process_to_another() -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         for i, error in enumerate(ERRORS):
             with pytest.raises(type(error), match=re.escape(str(error))) as raised:

@@ -54,7 +54,7 @@ def test_the_constants_benchmark_changes_one_number_only() -> None:
         changed(text, replace(window, value="4"), 6)
 
 
-def test_an_array_size_keeps_its_value_where_its_constant_is_tunable() -> None:
+def test_tuning_a_constant_does_not_change_the_size_of_an_array() -> None:
     """A size derived from a tunable constant keeps its value, because array sizes are constants."""
     text = "constexpr int review = 8, later = 32, size = review + lanes;\nint a[size];"
     values = {"review": "8", "later": "32"}
@@ -82,7 +82,7 @@ def test_a_build_shows_its_progress_and_no_more() -> None:
     assert "CXX" not in done.stdout
 
 
-def test_a_build_that_fails_shows_everything() -> None:
+def test_a_build_that_fails_shows_its_whole_output() -> None:
     done = shown_build("import sys; print('[1/2] Building'); print('x.cpp: error'); sys.exit(3)")
     assert done.returncode == 3
     assert "x.cpp: error" in done.stdout

@@ -37,7 +37,7 @@ def poses_of(columns: dict[str, Any]) -> Any:
 # ---- results -------------------------------------------------------------------------------------
 
 
-def test_results_are_those_of_solve(tmp_path: Path) -> None:
+def test_results_of_a_batch_job_are_those_of_solve(tmp_path: Path) -> None:
     """Every column equals the result of `solve`; half of the targets are out of reach."""
     T = UR5E.fk(UR5E.random(600, seed=1))
     T[::2, :3, 3] += 1.5
@@ -141,7 +141,7 @@ def test_the_schema_states_version_and_units(tmp_path: Path) -> None:
 # ---- a stage of a pipeline -----------------------------------------------------------------------
 
 
-def test_a_stage_adds_columns() -> None:
+def test_a_solve_stage_adds_columns_to_a_table() -> None:
     columns = reachable(UR5E, 20) | {"label": np.arange(20) * 2}
     stage = pickle.loads(pickle.dumps(Solve(UR5E)))
     made = stage(columns)
@@ -151,7 +151,7 @@ def test_a_stage_adds_columns() -> None:
     assert set(made["status"].tolist()) == {"CONVERGED"}
 
 
-def test_a_stage_with_branches_repeats_rows() -> None:
+def test_a_solve_stage_with_branches_repeats_rows() -> None:
     columns = {"T": UR5E.fk(UR5E.random(5, seed=0)), "label": np.arange(5)}
     made = Solve(UR5E, branches=4)(columns)
     assert made["T"].shape[1:] == (4, 4)

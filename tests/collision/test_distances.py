@@ -54,7 +54,7 @@ def contacts(pairs: list[tuple[Shape, Shape]]) -> tuple[np.ndarray, np.ndarray, 
 
 
 @pytest.mark.parametrize("kinds", PAIRS_OF_KINDS, ids=IDS)
-def test_distances_are_exact(kinds: tuple[int, int]) -> None:
+def test_distances_and_depths_between_shapes_are_exact(kinds: tuple[int, int]) -> None:
     """A pair of points proves an upper bound of the distance, and a plane a lower bound.
 
     Where shapes overlap, a translation along the normal separates them, and a search over all

@@ -297,7 +297,7 @@ def test_an_obstacle_that_jumps_is_reported() -> None:
     assert model.min_distance(q)[0] > before
 
 
-def test_bad_worlds_are_rejected() -> None:
+def test_a_servo_rejects_invalid_worlds() -> None:
     robot = gantry()
     with pytest.raises(InputError, match="world must be"):
         sp.Servo(robot, dt=0.01, world="scene.json")
@@ -312,7 +312,7 @@ def test_bad_worlds_are_rejected() -> None:
         sp.Servo(robot, dt=0.01, world=other)
 
 
-def test_a_copy_keeps_its_world() -> None:
+def test_a_copied_servo_keeps_its_world() -> None:
     servo, model = before_a_wall()
     q = np.zeros(2)
     for _ in range(100):

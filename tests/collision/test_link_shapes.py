@@ -131,7 +131,7 @@ MJCF = """<mujoco><compiler angle="radian" autolimits="true"/>
     </body></body></worldbody></mujoco>"""
 
 
-def test_geoms_are_those_of_mujoco() -> None:
+def test_shapes_of_mjcf_geoms_are_those_of_mujoco() -> None:
     mujoco = pytest.importorskip("mujoco")
     robot, model = sp.mjcf(MJCF), mujoco.MjModel.from_xml_string(MJCF)
     data = mujoco.MjData(model)

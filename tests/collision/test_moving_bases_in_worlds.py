@@ -197,7 +197,7 @@ def test_certificates_of_bent_curves_of_quaternions_hold_everywhere() -> None:
 
 @pytest.mark.parametrize("seed", seeds(10))
 def test_certificates_bound_the_bulge_of_a_bent_rotation(seed: int) -> None:
-    """The rotation bends much more than it turns, toward an obstacle at a fourth of its way."""
+    """The rotation swings out and almost back, toward an obstacle beside a quarter of its path."""
     rng = np.random.default_rng([seed, 37])
     robot, anchor = pole(1.0), rng.normal(size=(1, 3))
     swing = np.zeros((4, 1, 3))

@@ -159,7 +159,7 @@ def test_solutions_keep_the_clearance_and_known_ones_are_found(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", generated.seeds(max(4, CASES // 8)))
-def test_any_robot_keeps_the_clearance(seed: int) -> None:
+def test_solutions_of_any_robot_keep_the_clearance(seed: int) -> None:
     """Chains and trees with any joints, several end effectors, joints that move no task."""
     rng = np.random.default_rng(seed)
     robot = generated.robot(rng, joints=int(rng.integers(2, 10)), size=1.0)
@@ -217,7 +217,7 @@ def test_a_blocked_arm_of_six_joints_has_no_free_solution(seed: int) -> None:
     assert proven
 
 
-def test_an_empty_world_changes_nothing() -> None:
+def test_an_empty_world_changes_no_solution() -> None:
     robot = arm("ur5e")
     T = robot.fk(robot.random(3, seed=0))
     for options in ({}, {"q0": robot.neutral()}):
@@ -227,7 +227,7 @@ def test_an_empty_world_changes_nothing() -> None:
             assert with_world.clearance == np.inf
 
 
-def test_joints_that_move_no_task_stay() -> None:
+def test_joints_that_move_no_task_stay_in_a_world() -> None:
     robot = sp.urdf(DATA / "ur5.urdf").with_tips("forearm_link")
     world = sp.World({"ball": c.Sphere(0.1, (0.5, 0.5, 0.9))})
     q0 = np.array([0.3, -1.0, 0.4, 0.5, -0.6, 0.7])

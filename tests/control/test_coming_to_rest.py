@@ -41,7 +41,7 @@ def driven(servo: Servo, q: np.ndarray, target: np.ndarray) -> tuple[np.ndarray,
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_a_target_near_by_is_reached(part: int) -> None:
+def test_a_pose_nearby_is_reached_by_a_servo(part: int) -> None:
     """A pose whose joints differ by up to 0.3 rad is reached to 0.1 mm and 0.1 mrad.
 
     At a target that is met exactly, rounding errors are not reported as DAMPED or OUT_OF_REACH.

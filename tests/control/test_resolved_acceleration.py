@@ -113,7 +113,7 @@ def worst(name: str, dt: float, **more: Any) -> float:
 
 
 @pytest.mark.parametrize("name", AT)
-def test_the_error_falls_with_dt(name: str) -> None:
+def test_the_tracking_error_falls_with_the_time_step(name: str) -> None:
     """Halving dt halves the error, because q̇ is constant during dt."""
     coarse, middle, fine = (worst(name, dt, step=Pseudoinverse()) for dt in (0.02, 0.01, 0.005))
     assert 1.6 < coarse / middle < 2.6

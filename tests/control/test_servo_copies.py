@@ -222,7 +222,7 @@ def test_a_user_step_that_overflows_is_not_remembered_as_the_last_step() -> None
     np.testing.assert_array_equal(servo.qd, np.full(7, 0.1))
 
 
-def test_bad_speeds_for_reset_change_nothing() -> None:
+def test_a_reset_with_invalid_speeds_changes_nothing() -> None:
     servo, other = make("optimal"), make("optimal")
     walk(servo, Q, 10)
     walk(other, Q, 10)

@@ -140,7 +140,7 @@ def test_passive_joints_are_not_joints_of_a_group() -> None:
     assert robot.groups["g"].joints == ("ab",)
 
 
-def test_states_give_configurations() -> None:
+def test_group_states_of_srdf_files_become_configurations() -> None:
     robot = tree("""<group name="g"><joint name="ab"/><joint name="fg"/></group>
       <group_state name="up" group="g"><joint name="fg" value="1.5"/><joint name="gh" value="1"/>
       <joint name="ab" value="-0.5"/></group_state>""")

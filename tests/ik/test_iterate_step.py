@@ -63,7 +63,7 @@ def transcription(step: Step, robot: supple.Robot, T: Array, q: Array, count: in
 
 
 @each_step
-def test_a_panda_reaches_poses_nearby(step: Step) -> None:
+def test_every_step_leads_a_panda_to_poses_nearby(step: Step) -> None:
     """Every step converges to a nearby pose, and the reported error is that of q."""
     rng = np.random.default_rng(0)
     T = PANDA.fk(Q + rng.uniform(-0.2, 0.2, (2, 7)))
@@ -239,7 +239,7 @@ def test_arguments_that_do_not_fit_together_are_refused_with_a_step(
         solve(PANDA, PANDA.fk(Q), **arguments)  # type: ignore[arg-type]
 
 
-def test_a_posture_task_is_refused() -> None:
+def test_a_search_by_a_step_refuses_posture_tasks() -> None:
     """The error names `NullSpace`, which moves toward a rest posture instead."""
     with pytest.raises(InputError, match="NullSpace"):
         solve(PANDA, [PANDA.fk(Q), Q], tasks=[PoseTask(), supple.PostureTask()], step=SMALL)

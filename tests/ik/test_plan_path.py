@@ -297,7 +297,7 @@ def test_a_function_of_the_path_length_is_followed() -> None:
         sp.plan_path(UR5E, circle)
 
 
-def test_positions_and_axes_are_followed() -> None:
+def test_plan_path_follows_positions_and_axes() -> None:
     s = np.linspace(0, 1, 30)[:, None]
     p = UR5E.fk(HOME)[:3, 3] + s * [0.1, 0.1, -0.1]
     found = sp.plan_path(UR5E, p, tasks=sp.PositionTask())
@@ -309,7 +309,7 @@ def test_positions_and_axes_are_followed() -> None:
     np.testing.assert_allclose(UR5E.fk(found.q)[:, :3, 2], axes, atol=1e-6)
 
 
-def test_a_toleranced_task_is_followed() -> None:
+def test_plan_path_follows_tasks_with_tolerances() -> None:
     poses = line(UR5E, HOME, np.array([0.1, 0.1, 0.0]), np.zeros(3), 30)
     found = sp.plan_path(UR5E, poses, tasks=sp.PoseTask(about="z"))
     assert found.continuous

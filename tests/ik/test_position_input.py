@@ -61,7 +61,7 @@ MIRROR = TARGET @ np.diag([1, 1, -1, 1])
         ([TARGET], {"tasks": ["panda_link8", "panda_link4"]}, "2 tasks"),
     ],
 )
-def test_bad_input_is_refused(target: Any, options: dict[str, Any], says: str) -> None:
+def test_solve_refuses_bad_input(target: Any, options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         solve(PANDA, target, **options)
 

@@ -107,7 +107,7 @@ def test_exp_and_log_in_python_are_accurate(rng: np.random.Generator) -> None:
         assert abs(log(R) - one).max() <= 8 * eps * np.abs(one).max()
 
 
-def test_pinocchio_has_the_same_logarithm(rng: np.random.Generator) -> None:
+def test_the_logarithm_of_a_rotation_agrees_with_pinocchio(rng: np.random.Generator) -> None:
     pin = pytest.importorskip("pinocchio")
     for r in vectors(rng, 1e-5).T:  # nearer to π, Pinocchio's logarithm is inaccurate
         R = exact_exp(r[:, None]).astype(float).reshape(3, 3).T

@@ -88,7 +88,7 @@ def misaligned(name: str, distance: float, angle: float, seed: int) -> sp.Robot:
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 @pytest.mark.parametrize("seed", range(5))
-def test_small_misalignments_are_tolerated(name: str, seed: int) -> None:
+def test_small_misalignments_of_axes_are_tolerated(name: str, seed: int) -> None:
     """Nominal axes are exactly parallel or intersect, and differ by the reported misalignment."""
     robot = misaligned(name, 1e-4, 1e-4, seed)
     structure, exact = robot.structure, sp.load(name).structure
@@ -108,7 +108,7 @@ def test_small_misalignments_are_tolerated(name: str, seed: int) -> None:
         assert np.ptp(p[structure.first : structure.first + 3], axis=0).max() < 1e-14
 
 
-def test_large_misalignments_are_not_tolerated() -> None:
+def test_large_misalignments_of_axes_are_not_tolerated() -> None:
     structure = misaligned("ur5e", 0.0, 0.02, 0).structure
     assert structure.form is None
     assert "no three consecutive axes" in structure.reason

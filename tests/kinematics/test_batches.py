@@ -149,7 +149,7 @@ def test_integers_and_other_numbers_are_converted_to_double(
     )
 
 
-def test_conversions_to_double_keep_fractions(rng: np.random.Generator) -> None:
+def test_float16_and_lists_are_computed_in_double_precision(rng: np.random.Generator) -> None:
     panda = robot("panda")
     q = rng.uniform(-2, 2, 7).astype(np.float16)
     assert same_bits(panda.fk(q), panda.fk(q.astype(np.float64)))

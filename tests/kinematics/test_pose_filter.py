@@ -259,7 +259,7 @@ def test_targets_stay_rotations_however_often_the_hand_is_lost(axes: str, precis
         assert np.abs(R @ R.T - np.eye(3)).max() < 1e-13
 
 
-def test_invalid_arguments_are_refused() -> None:
+def test_a_pose_filter_refuses_invalid_arguments() -> None:
     f = PoseFilter()
     with pytest.raises(InputError, match="engage"):
         f.at(0.0)

@@ -126,7 +126,7 @@ def test_a_figure_has_a_curve_for_each_velocity(tmp_path: Path) -> None:
         assert len(one.plot().axes[0].lines) == robot.nv
 
 
-def test_the_message_about_a_gap_between_motions_has_the_positions_of_the_joint() -> None:
+def test_the_error_about_a_gap_between_motions_shows_all_positions_of_the_joint() -> None:
     robot = sp.load("ur5e").with_base("floating")
     q = robot.neutral()
     end = q.copy()

@@ -123,7 +123,7 @@ def test_screw_joints_may_mimic_be_frozen_and_get_other_limits() -> None:
     assert wider.upper[2] == 60.0
 
 
-def test_solve_finds_heights_many_turns_away() -> None:
+def test_solve_turns_a_screw_many_times_to_a_distant_height() -> None:
     # The height determines the angle of the screw: no 2π wrap leaves the pose the same.
     robot = scara()
     targets = robot.random(40, seed=0)

@@ -107,7 +107,9 @@ def test_a_robot_without_masses_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["panda_description/urdf/panda", "talos_data/robots/talos_full_v2"]
 )
-def test_rows_are_those_of_pinocchio(name: str, robot_files: Callable[[str, str], Path]) -> None:
+def test_rows_of_the_center_of_mass_are_those_of_pinocchio(
+    name: str, robot_files: Callable[[str, str], Path]
+) -> None:
     rng = np.random.default_rng(0)
     file = robot_files("cmeel.prefix", f"share/example-robot-data/robots/{name}.urdf")
     made = sp.urdf(file)

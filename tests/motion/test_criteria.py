@@ -228,7 +228,7 @@ def test_the_cost_falls_along_the_negative_gradient() -> None:
         (lambda: clearance("panda")([0.0]), r"\(7,\)"),
     ],
 )
-def test_bad_input_is_refused(make: object, says: str) -> None:
+def test_criteria_refuse_bad_input(make: object, says: str) -> None:
     with pytest.raises(InputError, match=says):
         make()  # type: ignore[operator]
 

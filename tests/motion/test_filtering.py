@@ -308,7 +308,7 @@ def test_a_stateful_step_is_the_sequence_of_its_steps() -> None:
         lambda: StatefulStep(supple.steps.Transpose()),  # type: ignore[arg-type]
     ],
 )
-def test_bad_input_is_refused(make: object) -> None:
+def test_numerical_filtering_refuses_bad_input(make: object) -> None:
     with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
 

@@ -307,6 +307,6 @@ def test_priority_jumps_at_an_algorithmic_singularity_and_augmented_does_not() -
         (lambda lin: Priority(WEIGHTED, transition=0.1), "row weights"),
     ],
 )
-def test_bad_input_is_refused(call: object, says: str) -> None:
+def test_priority_steps_refuse_bad_input(call: object, says: str) -> None:
     with pytest.raises(InputError, match=says):
         call(Linearization([[1.0, 0.0]], [2.0]))  # type: ignore[operator]

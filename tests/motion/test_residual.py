@@ -265,6 +265,6 @@ def test_without_safeguards_a_start_beyond_the_root_may_fail() -> None:
         lambda lin: ResidualOptimal(0.1).solve(lin, -1.0),
     ],
 )
-def test_bad_input_is_refused(call: object) -> None:
+def test_residual_optimal_damping_refuses_bad_input(call: object) -> None:
     with pytest.raises(InputError, match="given"):
         call(Linearization(np.eye(2), [1.0, 2.0]))  # type: ignore[operator]

@@ -390,7 +390,7 @@ def test_a_rule_that_returns_nonsense_is_named(wrong: object) -> None:
         lambda: in_kernel(print, np.ones((2, 3)), np.ones(2)),  # type: ignore[arg-type]
     ],
 )
-def test_bad_input_is_refused(make: object) -> None:
+def test_steps_refuse_bad_input(make: object) -> None:
     with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
 

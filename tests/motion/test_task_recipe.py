@@ -18,7 +18,7 @@ PLACES = [(goal, name) for goal in NEW for name, added in additions(goal).items(
 
 
 def followed(folder: Path, goal: str, left_out: str | None = None) -> list[str]:
-    """Add a task to a copy of the sources, without one addition; return what is reported."""
+    """Add a task to a copy of the sources, all but one addition; return the places reported."""
     shutil.copytree(ROOT / PYTHON, folder / PYTHON)
     for file in FILES:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def test_the_recipe_in_contributing_names_every_file() -> None:
         assert Path(file).name in recipe, file
 
 
-def test_python_reads_the_traits_of_the_kernel() -> None:
+def test_traits_of_goals_in_python_are_those_of_the_kernel() -> None:
     traits = {goal.name: _core.traits_of(goal) for goal in _core.Goal}
     for goal, size, form in (
         ("FRAME", 12, "POSE"),

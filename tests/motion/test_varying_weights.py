@@ -61,7 +61,7 @@ def test_near_an_artificial_singularity_the_main_task_is_spared() -> None:
     assert np.linalg.norm(varied) < 2  # bounded although the tasks conflict
 
 
-def test_more_rows_than_joints_always_conflict() -> None:
+def test_tasks_with_more_rows_than_joints_count_as_conflicting() -> None:
     rng = np.random.default_rng(0)
     parts = [Linearization(orthonormal(rng, 3, 3), np.ones(3)) for _ in range(3)]
     found = HOW(parts)
@@ -89,6 +89,6 @@ def test_the_damping_of_a_singular_main_task_is_added_to_that_of_conflicts() -> 
         lambda: HOW([]),
     ],
 )
-def test_bad_input_is_refused(make: object) -> None:
+def test_varying_weights_refuse_bad_input(make: object) -> None:
     with pytest.raises(InputError, match="given"):
         make()  # type: ignore[operator]

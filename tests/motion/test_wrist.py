@@ -98,7 +98,7 @@ def test_the_damped_wrist_step_differs_from_the_full_solution() -> None:
         ),
     ],
 )
-def test_bad_input_is_refused(make: object) -> None:
+def test_wrist_steps_refuse_bad_input(make: object) -> None:
     with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
 

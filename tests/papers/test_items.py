@@ -110,7 +110,7 @@ def test_items_of_the_papers_are_complete_and_name_existing_things(paper: str, f
     assert not {item: problems for item, problems in found.items() if problems}
 
 
-def test_faults_of_items_are_detected() -> None:
+def test_faults_in_the_list_of_items_are_detected() -> None:
     Item = TOOL["Item"]
     bad = Item("W", "", "poem", "", "perhaps")
     assert len(list(lacking(bad))) == 4
@@ -123,7 +123,7 @@ def test_faults_of_items_are_detected() -> None:
     tests = (
         here + "test_nothing",
         "tests/none.py::test_x",
-        here + "test_faults_of_items_are_detected",
+        here + "test_faults_in_the_list_of_items_are_detected",
     )
     item = Item("W", "(1)", "claim", "x", "works", (*wrong, "DLS(rule)"), ("w-none",), tests)
     assert len(list(leading_nowhere(item))) == len(wrong) + 1 + 2

@@ -26,7 +26,7 @@ def turned(motion: sp.retargeting.HumanMotion, seed: int) -> sp.retargeting.Huma
     )
 
 
-def test_npz_round_trips(tmp_path: Path) -> None:
+def test_motions_in_npz_files_round_trip(tmp_path: Path) -> None:
     motion = turned(walking(0.5, seed=1), 2)
     motion.save(tmp_path / "walk.npz")
     read = sp.retargeting.HumanMotion.load(tmp_path / "walk.npz")

@@ -22,7 +22,7 @@ _ABOUT_TYPES = "TYPE_CHECKING"
 def public_types(modules: list[ModuleType]) -> Iterator[Found]:
     """Yield the types of all results and attributes of the public names of modules.
 
-    Public are also the classes of supple that occur in these types, because users get their
+    Classes of supple that occur in these types count as public too, because users get their
     instances.
     """
     waiting = [(f"{m.__name__}.{name}", getattr(m, name)) for m in modules for name in m.__all__]

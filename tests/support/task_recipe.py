@@ -194,7 +194,7 @@ def additions(goal: str) -> dict[str, Addition]:
 
 
 def add_to(folder: Path, goal: str, left_out: str | None = None) -> None:
-    """Add a goal to a copy of the sources, without one addition."""
+    """Add a goal to a copy of the sources; leave out the addition `left_out`."""
     shutil.copy(SOURCES / f"{goal}.py", folder / PYTHON / f"{goal}.py")
     for name, (file, before, added, _) in additions(goal).items():
         path = folder / file

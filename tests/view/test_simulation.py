@@ -72,7 +72,7 @@ def test_the_view_has_y_up_for_planar_robots_and_z_up_for_others(name: str, axis
 
 
 @pytest.mark.parametrize("name", method_names())
-def test_every_method_follows_and_keeps_limits(name: str) -> None:
+def test_every_method_in_the_viewer_follows_its_target_within_limits(name: str) -> None:
     """Speeds and positions keep limits while the tool is dragged through a singularity."""
     robot = sp.load("ur5e")
     simulation = Simulation(robot, method=name)
@@ -146,7 +146,7 @@ def test_a_long_pause_does_not_make_the_robot_jump() -> None:
         {"gain": -1.0},
     ],
 )
-def test_a_wrong_setting_changes_nothing(settings: dict[str, Any]) -> None:
+def test_a_wrong_setting_in_the_viewer_changes_nothing(settings: dict[str, Any]) -> None:
     simulation = Simulation(sp.load("planar3"), task="position")
     before = simulation.settings
     with pytest.raises(errors.SuppleError):
@@ -166,7 +166,7 @@ def test_settings_of_the_viewer_limit_the_motion(mode: str) -> None:
 
 
 @each("pose", [np.full((4, 4), np.nan), np.zeros((4, 4)), np.eye(3), "x"])
-def test_a_bad_target_is_refused(pose: Any) -> None:
+def test_the_viewer_refuses_a_bad_target(pose: Any) -> None:
     simulation = Simulation(sp.load("panda"))
     before = simulation.targets
     with pytest.raises((errors.SuppleError, ValueError)):

@@ -34,7 +34,7 @@ SUPPLE_FN void polish(const Shape<T>& a, const Shape<T>& b, T close, Contact<T>&
 
 // Returns whether two cores are apart by more than rounding, with their nearest points and the
 // normal. The search begins with the corners in `last`, if it is not null and has any, and stores
-// the last ones there. Where it begins matters to rounding only. For cores that are farther apart
+// the last ones there. The first corners affect only rounding. For cores that are farther apart
 // than `enough`, it ends early, with a lower bound of the distance that is above `enough`.
 template <class T>
 SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found,

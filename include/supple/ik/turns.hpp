@@ -102,9 +102,9 @@ SUPPLE_INLINE Mark operator|(const Mark& a, const Mark& b) {
   return {a.sampled || b.sampled, a.critical || b.critical};
 }
 
-// The solutions of an equation for an angle: at most two. If `any`, all angles are solutions up to
-// small numbers, and these two are the ones that the small numbers determine. `critical` marks a
-// double root.
+// The solutions of an equation for an angle: at most two. `any` marks an equation whose
+// coefficients are so small that every angle is nearly a solution; the two solutions then depend on
+// these small numbers. `critical` marks a double root.
 template <class T>
 struct Turns {
   Turn<T> turn[2];

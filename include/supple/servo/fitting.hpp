@@ -95,7 +95,7 @@ SUPPLE_FN LimitCost<L> limit_cost(const Servo<T>& servo, int m, int n, const Ser
   return {n, norm, L(0)};
 }
 
-// Returns the damping of the step, given the damping `applied` that the limits report for a cost.
+// Returns the damping of the step, from the damping `applied` that the limits used with a cost.
 template <class L>
 SUPPLE_FN L damping_with(const LimitCost<L>& cost, int n, const L& lambda2, const L& applied,
                          bool weighted) {
@@ -191,9 +191,9 @@ SUPPLE_FN void fit_in_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state
   for (int j = 0; j < n; ++j) x[j] = x0[j];
   const T lambda2 = state.held_lambda2 >= 0 ? state.held_lambda2 : state.chosen_lambda2;
   LimitCost<T> cost = limit_cost(servo, m, n, state, lambda2, rest);
-  // The rows of constraints are those at q. They would not be combinations of the rows of a J at
-  // another configuration, as in yielding.hpp, and fast motions in the null space of that J would
-  // meet them at no cost.
+  // The rows of constraints are those at q, so J must be that at q, too. Relative to a J at another
+  // configuration, as in yielding.hpp, they would not be combinations of the rows of J, and fast
+  // motions in the null space of that J would meet them at no cost.
   if (servo.curvature > 0) cost.J = state.exact_J;
   const T applied = constrained_step(cost.m, n, cost.J, cost.lambda2, low, high, servo.max_norm,
                                      rows, x, state.active_set);

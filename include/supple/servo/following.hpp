@@ -143,7 +143,7 @@ SUPPLE_FN T hangs_lower(const Sole<T>& sole, const Rotation<T>& is, const Rotati
   return meant - low;
 }
 
-// Adds the weighted rows of one frame: displacement and turn [v; w] from where it is.
+// Adds the weighted rows of one frame, for a displacement v and a rotation w from its current pose.
 template <class T>
 SUPPLE_FN int add_frame_rows(const Following<T>& of, const Followed<T>& follow, T factor,
                              const Pose<T>& at, const Vec3<T>& v, const Vec3<T>& w,

@@ -115,7 +115,8 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     c[i] = fma(own, along_o[i], along_t[i]);
   }
   for (int i = 0; i < k; ++i) y[i] = sigma[i] * c[i] / stiffness(i);
-  // A correction ends at its target, so that only the change of a commanded motion lasts.
+  // A correction of an error ends at the target; only the motion due to the commanded velocity
+  // lasts.
   const T commanded = length(m, of.rate), corrected = servo.gain * length(m, of.offset),
           lasting = commanded > 0 ? persistence<T> * commanded / (commanded + corrected) : T(0);
   for (int i = 0; i < k; ++i) {

@@ -27,8 +27,8 @@ struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What calls need of a robot and a solver. A call shares ownership of it, so that Python may delete
-// both during the call.
+// The data of a robot and a solver that calls use. A call shares ownership of it, so that Python
+// may delete both during the call.
 struct Kept {
   OwnedChain<double> owned;
   Layout layout;

@@ -203,8 +203,8 @@ class RouteSearch {
     return node(layer, int(std::min_element(begin, begin + graph_.columns) - begin));
   }
 
-  // Lowers the costs of configurations that are reached without a change. Returns the column of the
-  // previous layer on the cheapest way to each, or -1 where this way begins.
+  // Lowers the costs of configurations that are reached without a change. Returns, for each, the
+  // column of the previous layer on the cheapest way to it, or -1 where this way begins.
   std::vector<int> continued(std::vector<double>& cost) const {
     std::vector<int> came(size_, -1);
     for (int i = 0; i + 1 < graph_.layers; ++i) {

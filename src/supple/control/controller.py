@@ -228,7 +228,7 @@ class PythonStep:
     def __call__(self, J: Array, e: Array, q: Array) -> tuple[Any, ...]:
         """Return the step (n,), its λ², and the matrix of its `minimized_norm` (n²,), or None.
 
-        In a hierarchy with ranges, the J (m, n) and e (m,) of `Intervals.step` follow.
+        In a hierarchy with ranges, also return the J (m, n) and e (m,) of `Intervals.step`.
         """
         self._undo = self.state
         try:

@@ -81,7 +81,7 @@ class TaskShares:
 
 
 def _causes(status: NDArray[np.int32], several: bool) -> str:
-    """Return what acted in steps with these statuses, and in how many, the most frequent first.
+    """Return the causes in steps with these statuses, most frequent first, with their numbers.
 
     Where no limit and no damping acted, the joints cannot perform the task, or not all tasks at
     the same time.

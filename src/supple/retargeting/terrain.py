@@ -107,7 +107,7 @@ class Terrain:
 
     @cached_property
     def _flat(self) -> Array:
-        """Poses (p, 4, 4) of the planes that are no walls."""
+        """Poses (p, 4, 4) of the planes that are not walls."""
         flat = [T for T in self.planes if T[2, 2] >= _core.VERTICAL_PART]
         return np.array(flat).reshape(len(flat), 4, 4)
 

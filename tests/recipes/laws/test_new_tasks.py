@@ -78,7 +78,7 @@ def test_every_new_task_has_a_case() -> None:
     assert {type(Case(sp.load("ur5e"), goal).task).__name__ for goal in NEW} == set(NEW.values())
 
 
-def test_j_and_its_rate_are_derivatives_of_the_quantity(case: Case) -> None:
+def test_j_and_its_rate_are_derivatives_of_a_new_quantity(case: Case) -> None:
     q, rng = case.q(6), np.random.default_rng(1)
     v = rng.normal(size=(6, case.robot.nv))
     lin = sp.linearize(case.robot, case.task, q, np.zeros(1), qd=v)
@@ -95,7 +95,7 @@ def rate_along(case: Case, speed: Array) -> Callable[[Array], Array]:
     return lambda q: sp.linearize(case.robot, case.task, q).J @ speed
 
 
-def test_solve_finds_solutions(case: Case) -> None:
+def test_solve_meets_targets_of_a_new_task(case: Case) -> None:
     target = case.value(case.q())
     solver = sp.Solver(case.robot, case.task)
     found = solver.batch(target)
@@ -114,7 +114,7 @@ def test_solve_finds_solutions(case: Case) -> None:
     assert len(solver.several(target[0], 3)) == 3
 
 
-def test_solve_takes_a_new_task_with_others(case: Case) -> None:
+def test_solve_meets_targets_of_a_new_task_and_others(case: Case) -> None:
     q = case.q()
     target, orientation = case.value(q), case.robot.fk(q, case.frame)[:, :3, :3]
     if case.robot.nv < 6 or case.goal == "spread from a base":
@@ -130,7 +130,7 @@ def test_solve_takes_a_new_task_with_others(case: Case) -> None:
     met(case, rest.q, target)
 
 
-def test_an_unreachable_target_is_reported(case: Case) -> None:
+def test_an_unreachable_target_of_a_new_task_is_reported(case: Case) -> None:
     found = sp.Solver(case.robot, case.task, max_seeds=20)(np.array([-1.0]))
     assert not found
     assert np.isfinite(found.q).all()
@@ -145,7 +145,7 @@ def near_target(case: Case) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("options", [{}, {"order": 2}, {"step": sp.DLS(sp.damping.Constant(1e-8))}])
-def test_a_servo_converges(case: Case, options: dict[str, Any]) -> None:
+def test_a_servo_reaches_the_target_of_a_new_task(case: Case, options: dict[str, Any]) -> None:
     q, target = near_target(case)
     servo = sp.Servo(case.robot, case.task, dt=0.01, **options)
     for _ in range(600):
@@ -155,7 +155,7 @@ def test_a_servo_converges(case: Case, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("others", [1, 2, 3])
-def test_a_servo_converges_with_other_tasks(case: Case, others: int) -> None:
+def test_a_servo_reaches_targets_of_a_new_task_and_others(case: Case, others: int) -> None:
     q, target = near_target(case)
     if case.robot.nv < 6 or case.goal == "spread from a base":
         return  # the orientation and the distance of neighbors may not be independent
@@ -185,7 +185,7 @@ def test_a_servo_holds_a_new_task(case: Case) -> None:
         assert abs(case.value(q) - held) <= 1e-6
 
 
-def test_velocities_of_a_batch_agree_with_single_ones(case: Case) -> None:
+def test_batch_velocities_of_a_new_task_agree_with_single_ones(case: Case) -> None:
     q = case.q(8)
     damped = sp.DLS(sp.damping.Constant(1e-3))
     lin = sp.linearize(case.robot, case.task, q, case.value(q) + 0.01)
@@ -199,7 +199,7 @@ def test_velocities_of_a_batch_agree_with_single_ones(case: Case) -> None:
     np.testing.assert_allclose(speed, qd, atol=1e-12)
 
 
-def test_motions_follow_targets(case: Case) -> None:
+def test_motions_follow_targets_of_a_new_task(case: Case) -> None:
     q, target = near_target(case)
     line = case.value(q) + np.linspace(0, 1, 60)[:, None] * (target - case.value(q))
     run = sp.simulate(case.robot, q, target=line, tasks=case.task, dt=0.02)

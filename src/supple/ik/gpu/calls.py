@@ -95,7 +95,7 @@ class DeviceCall:
 
     @cached_property
     def at_once(self) -> tuple[str, ...]:
-        """The names of parts made at once: `Solutions` has class attributes of these names."""
+        """The names of parts made in the call: the class attributes of `Solutions` among them."""
         return tuple(name for name in self.parts if hasattr(Solutions, name))
 
     def __call__(self, stream: int, given: Sequence[int], out: Solutions | None) -> Solutions:

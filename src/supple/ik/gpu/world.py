@@ -68,7 +68,7 @@ class GpuCheck:
 
 
 def world_sizes(check: WorldCheck | None) -> WorldSizes:
-    """Return the sizes of the robot in the world of a check."""
+    """Return the sizes of the collision model of a check, zeros without a check."""
     return NO_WORLD if check is None or check.kernel is None else check.kernel.sizes
 
 
