@@ -202,7 +202,7 @@ def main() -> None:
         made = []
         for row in robots_gpu.rows(some, given.device, given.count, given.hard):
             made.append(row)
-            # Each row is printed as soon as it is known, in case the run is interrupted.
+            # Print each row at once, in case the run is interrupted.
             print(table([row]).splitlines()[-1], flush=True)
         name = f"robots_gpu.{platform.machine()}.md"
     text = report(made, read, packages)

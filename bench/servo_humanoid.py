@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 DT = 0.005  # length of a step [s]
 STEPS = 200  # number of steps for one circle
-RADIUS = 0.02  # of the circles [m]
+RADIUS = 0.02  # radius of the circles [m]
 FAR = 3.0  # multiple of the distance from the pelvis, for targets out of reach
 MAX_ACCELERATION, MAX_JERK = 60.0, 3000.0  # [rad/s², rad/s³]
 # A pose with bent knees and elbows [rad].

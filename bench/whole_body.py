@@ -28,8 +28,8 @@ from worker import OWN, Worker
 
 Array = NDArray[np.float64]
 
-STEPS = 400  # of one pass over the curves
-RADIUS = 0.06  # of the curves [m]
+STEPS = 400  # number of steps of one pass over the curves
+RADIUS = 0.06  # radius of the curves [m]
 HANDS = ("left_rubber_hand", "right_rubber_hand")
 FEET = ("left_ankle_roll_link", "right_ankle_roll_link")
 ENVIRONMENTS = {

@@ -12,7 +12,7 @@ from curves import picture
 
 import supple as sp
 
-SECONDS = 2.0  # of the command
+SECONDS = 2.0  # duration of the command
 STYLES = {
     "deviate": ("#009e73", "8 4"),
     "slow down": ("#0072b2", "none"),

@@ -17,7 +17,7 @@ links = {
 }
 table = Box([1.6, 1.6, 0.05], [0, 0, -0.03])
 ball = Sphere(0.06, [-0.6, -0.7, 0.3])
-speed = 0.25  # of the ball [m/s]; the certificate needs a bound
+speed = 0.25  # speed of the ball [m/s]; the certificate needs a bound
 world = sp.World({"table": table, "ball": ball}, links=links, speeds={"ball": speed})
 
 start = sp.solve(arm, sp.pose([-0.45, 0.1, 0.25], rpy=[np.pi, 0, 0]), world=world, clearance=0.02).q

@@ -10,7 +10,7 @@ import numpy as np
 import supple as sp
 
 DT, SECONDS = 0.004, 4.0  # [s]
-TWIST = np.array([0.05, 0, 0, -0.4, 0, 0])  # of the tool, in world axes [m/s, rad/s]
+TWIST = np.array([0.05, 0, 0, -0.4, 0, 0])  # twist of the tool, world axes [m/s, rad/s]
 
 
 def drive(robot, servo, q):

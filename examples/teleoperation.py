@@ -9,8 +9,8 @@ import numpy as np
 
 import supple as sp
 
-DT = 0.005  # of the control loop [s]
-RATE = 90  # of the tracker [1/s]
+DT = 0.005  # time step of the control loop [s]
+RATE = 90  # sampling rate of the tracker [1/s]
 SECONDS = 6.0
 
 

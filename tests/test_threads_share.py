@@ -84,7 +84,7 @@ def test_threads_that_fill_caches_simultaneously_get_the_results_of_one_thread(n
         assert all(at_once(work))
 
 
-def test_calls_of_one_servo_do_not_mix() -> None:
+def test_parallel_calls_of_one_servo_do_not_mix() -> None:
     """A step without limits and memory depends on its arguments only, whatever came before."""
     robot = sp.load("panda")
     rng = np.random.default_rng(5)

@@ -19,8 +19,8 @@ from supple.plot import palette
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REACH = 2.0  # of three links of 1, 0.5 and 0.5 m [m]
-DISTANCES = (0.7, 0.9, 0.99, 0.999, 1.001, 1.01, 1.1)  # of a target, in reaches
+REACH = 2.0  # reach of three links of 1, 0.5 and 0.5 m [m]
+DISTANCES = (0.7, 0.9, 0.99, 0.999, 1.001, 1.01, 1.1)  # distances of a target, relative to REACH
 BARELY, BEYOND, WITHIN = (DISTANCES.index(x) for x in (0.999, 1.001, 0.7))
 SIMILAR = 0.05  # largest difference of two fractions of reversed updates that count as similar
 LAMBDA = 0.1  # [m]

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 CASES = int(os.environ.get("SUPPLE_PASSAGES", "12"))
 SEED = int(os.environ.get("SUPPLE_SEED", "3"))
 DT, SECONDS, LENGTH = 0.004, 3.0, 0.24  # [s, s, m]
-KNOTS = 25  # of the reference
+KNOTS = 25  # number of knots of the reference
 AVOIDED = 0.02  # smallest σ of a motion that avoids the singularity [m]
 
 
@@ -64,7 +64,8 @@ def largest(limits: Limits, q: Array, dt: float) -> Array:
 def test_speeds_and_accelerations_are_within_twice_those_of_the_gentlest_motion() -> None:
     """This holds for all speeds and five of six accelerations; errors are below 0.05 mm.
 
-    Only paths count that the reference follows within the limits, away from singularities.
+    Other paths, which the reference cannot follow within the limits away from singularities, do not
+    count.
     """
     ratios, number = [], 0
     while len(ratios) < CASES // 2:

@@ -157,7 +157,7 @@ def test_the_limits_of_acceleration_hold() -> None:
         sp.DLS(Constant(1e-6)).velocities(robot, q, **options)
 
 
-def test_what_steps_toward_targets_do_not_support_is_refused_by_name() -> None:
+def test_unsupported_steps_toward_targets_are_refused_with_the_reason() -> None:
     robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=3)
     step = sp.DLS(Constant(1e-6))
     options: dict[str, Any] = {"tasks": tasks, "target": targets}

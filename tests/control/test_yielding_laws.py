@@ -16,7 +16,7 @@ from supple import Robot, Servo
 from supple.steps import Yielding
 
 Array = NDArray[np.float64]
-CASES = int(os.environ.get("SUPPLE_PASSAGES", "12"))  # of each law and robot
+CASES = int(os.environ.get("SUPPLE_PASSAGES", "12"))  # number of passages of each law and robot
 ROBOTS = ["puma560", "ur5e", "panda", "iiwa14"]
 
 

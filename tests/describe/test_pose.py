@@ -14,7 +14,7 @@ from supple.errors import InputError, UnknownNameError
 
 
 @each("k", range(-8, 9))
-def test_cosine_and_sine_are_exact_at_right_angles_of_any_rounding(k: int) -> None:
+def test_cosine_and_sine_of_rounded_right_angles_are_exact(k: int) -> None:
     exact = ((1, 0), (0, 1), (-1, 0), (0, -1))[k % 4]
     for angle in (k * (math.pi / 2), math.radians(90 * k), float(np.deg2rad(90 * k))):
         assert cos_sin(angle) == exact

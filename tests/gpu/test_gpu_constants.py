@@ -59,7 +59,7 @@ def test_every_constant_in_the_cuda_source_is_correctly_rounded() -> None:
         pytest.skip(str(error))
 
 
-def test_only_constants_outside_the_range_of_floats_are_written_twice() -> None:
+def test_only_constants_outside_the_float_range_have_two_values() -> None:
     text = compile_problem(sliders(), supple.PositionTask()).kernel.constants()
     for number in re.findall(r"T\((-?0x[^)]*)\)", text):
         x = abs(float.fromhex(number))

@@ -53,7 +53,7 @@ def test_a_stream_for_host_arrays_is_refused() -> None:
         solve(supple.load("panda"), np.eye(4), stream=1)
 
 
-def test_a_precision_on_the_cpu_is_refused() -> None:
+def test_the_argument_precision_is_refused_on_the_cpu() -> None:
     robot = supple.load("panda")
     with pytest.raises(InputError, match="only for GPUs; on the CPU solutions are always refined"):
         solve(robot, np.eye(4), precision="double")

@@ -97,7 +97,7 @@ def test_single_targets_seeds_and_several_solutions_are_closed_too(name: str) ->
     assert "PoseTask" in repr(solver) or "PositionTask" in repr(solver)
 
 
-def test_results_that_miss_their_targets_are_closed() -> None:
+def test_loops_are_closed_where_targets_are_missed() -> None:
     for name in ("four_bar1", "leg", "connect9"):
         robot, solver, targets, _ = drawn(name)
         far = targets[0][:3].copy()

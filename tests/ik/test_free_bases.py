@@ -13,7 +13,7 @@ import supple as sp
 from sizes import nightly
 from supple.describe import Joint
 
-TARGETS = nightly(100_000 // 12, 120)  # of each robot on each base
+TARGETS = nightly(100_000 // 12, 120)  # number of targets of each robot on each base
 FILES = {
     "g1": ("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"),
     "anymal": (

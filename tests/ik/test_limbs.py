@@ -34,7 +34,7 @@ def targets_of(robot: sp.Robot, q: np.ndarray, tasks: list = TASKS) -> list[np.n
 
 
 @each(("base", "joints"), [("floating", 6), ("planar", 3)])
-def test_the_base_of_limbs_is_what_moves_all_of_them(base: str, joints: int) -> None:
+def test_the_base_of_limbs_has_the_joints_that_move_all_of_them(base: str, joints: int) -> None:
     robot = on(base)
     found = limbs_of(robot, TASKS)
     assert found is not None
@@ -107,7 +107,7 @@ def test_the_fast_path_gives_the_fields_of_the_slow_one() -> None:
 
 @pytest.mark.parametrize("base", ["floating", "planar"])
 def test_errors_of_limbs_are_in_the_order_of_the_tasks(base: str) -> None:
-    """Also out of reach, where they tell which task is missed."""
+    """This includes targets out of reach, where the errors tell which task is missed."""
     robot, solver = on(base), sp.Solver(on(base), tasks=[*TASKS, sp.PostureTask()])
     q = robot.random(3, seed=5)
     targets = targets_of(robot, q)

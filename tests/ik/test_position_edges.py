@@ -384,7 +384,7 @@ def test_poses_of_several_frames_are_taken_as_fk_returns_them(lead: tuple[int, .
     np.testing.assert_allclose(robot.fk(found.q), T, atol=2e-6)
 
 
-def test_other_arrays_for_several_tasks_are_refused() -> None:
+def test_target_arrays_of_wrong_shape_for_several_tasks_are_refused() -> None:
     robot = supple.load("y")
     T = robot.fk(robot.random(5, seed=3))
     for wrong in (T[:, 0], T[:, :1], T[0, 0], np.concatenate([T, T], axis=1)):

@@ -254,7 +254,7 @@ def test_a_frozen_base_stays_where_it_is() -> None:
         robot.freeze({"base": [0.0, 0.0]})
 
 
-def test_single_precision_and_pickles_keep_moving_bases() -> None:
+def test_float32_input_and_pickled_robots_keep_moving_bases() -> None:
     robot = sp.load("ur5e").with_base("floating")
     q = robot.random(50, seed=1)
     single = robot.fk(q.astype(np.float32))

@@ -16,7 +16,7 @@ from supple.kinematics.rotation import exp
 from supple.poses import PoseFilter, interpolate
 
 Array = np.ndarray
-SEEDS = nightly(8, 1)  # of hands in each test
+SEEDS = nightly(8, 1)  # number of hands in each test
 DT = nightly(2e-3, 4e-3)  # time step of the loop [s]
 
 

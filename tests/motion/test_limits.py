@@ -422,7 +422,7 @@ def test_bad_arguments_of_the_methods_of_limits_are_refused(
         call(arm())
 
 
-def test_the_norm_bound_alone_shortens_a_motion_that_no_task_feels() -> None:
+def test_the_norm_bound_scales_a_step_that_hardly_moves_the_task() -> None:
     """If J is much smaller than λ, minimizing λ²‖x - dq‖² within ‖x‖ <= bound scales dq."""
     dq = np.array([3.0, -1.0, 2.0])
     for J, lambda2 in itertools.product((0.0, 1e-12, 1e-6), (1e-3, 1.0, 1e3)):

@@ -24,7 +24,7 @@ from supple.kinematics import gpu_frames
 
 NEXT = "\0"  # separator of texts that are linked
 _HEADER = Path(__file__).with_name("emulator.hpp")
-_FOLDER = Path(__file__).parents[2] / "build/emulated"  # of the compiled sources
+_FOLDER = Path(__file__).parents[2] / "build/emulated"  # the compiled sources
 # Compiling takes most of the time of these tests, hence no optimization and no forced inlining.
 _OPTIONS = (
     *("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden"),
@@ -63,7 +63,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
         *("SolutionArrays", "SolutionArrays", "int"),
     ),
 }
-# Headers, each with its last line, and what follows them.
+# The parts of a source: its headers, each with its last line, and the text after them.
 _PARTS = re.compile(r".*?^}  // namespace supple.*?\n|.+", re.MULTILINE | re.DOTALL)
 
 

@@ -41,7 +41,7 @@ def solve(robot: Any, target: Any, **options: Any) -> Any:
 
 
 def batch(robot: Any, targets: Any, **options: Any) -> Any:
-    """Solve a batch, as `solve` does, without a call that recognizes it."""
+    """Solve a batch by `Solver.batch`, with arguments like those of `solve`."""
     q0 = options.pop("q0", None)
     return supple.Solver(robot, **options).batch(targets, q0)
 

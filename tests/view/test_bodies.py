@@ -142,7 +142,7 @@ def test_shapes_of_an_mjcf_file_are_where_mujoco_has_them(tmp_path: Path) -> Non
         np.testing.assert_allclose(np.ptp(local, axis=0), 2 * model.geom_aabb[i, 3:], rtol=0.03)
 
 
-def test_the_problem_of_a_missing_mesh_of_an_mjcf_file_names_it(tmp_path: Path) -> None:
+def test_the_message_about_a_missing_mesh_of_an_mjcf_file_names_it(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     file = tmp_path / "arm.xml"
     file.write_text(MJCF.replace('vertex="0 0 0  1 0 0  0 1 0  0 0 1  1 1 0"', 'file="no.stl"'))

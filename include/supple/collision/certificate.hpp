@@ -31,10 +31,10 @@ struct NearPair {
   int pair, group;
   int a, b;        // shapes: a moves relative to b, whose frame keeps the normal
   bool backward;   // whether the joints between them are stored from a to b
-  Vec3<T> normal;  // from b to a
-  Vec3<T> point;   // of a, nearest to b
+  Vec3<T> normal;  // direction from b to a
+  Vec3<T> point;   // point of a nearest to b
   T ease;          // [m]: added to the distance before comparing it with a clearance
-  T distance;      // [m], of the pair, with `ease`
+  T distance;      // [m]: distance of the pair, with `ease`
   T speed;         // [m/s]: bound of the speed of an obstacle
   T least;         // [m]: the distance that must be kept
 };

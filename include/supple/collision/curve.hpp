@@ -200,12 +200,12 @@ SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T 
   }
 }
 
-// What is found about one part of a curve.
+// A bound for one part of a curve.
 template <class T>
 struct PartBound {
   T bound;     // [m]: no pair is closer anywhere on the part
-  T distance;  // [m], of the closest pair in its middle, or the margin if none is closer
-  int pair;    // that determines `bound`, or -1 if `bound` is the margin
+  T distance;  // [m]: distance of the closest pair in its middle, at most the margin
+  int pair;    // the pair that determines `bound`, or -1 if `bound` is the margin
 };
 
 // Returns a bound, at most `margin`, of the distances on the part of the curve that `prepare_part`

@@ -19,7 +19,7 @@ struct SharedGroup {
   int runs[2], singles[2];  // ranges
   T reach;                  // [m]: sum of the radii around the centers of bodies or around a core
   T allowed;                // [m]: clearance that suffices for the pairs
-  ShapeKind kind;           // of a shape of the world; a sphere in place of a hull
+  ShapeKind kind;           // kind of a shape of the world; a sphere in place of a hull
   T half[3], rotation[9], position[3];
 };
 

@@ -160,7 +160,7 @@ SUPPLE_FN float unreachable_error(int probes, const double* target, double posit
 //   on.bound()               the lower bound on the error, negative until it is known; assignable
 //   on.unreachable_error()   computes this bound; 0 if the target is not proven to be out of reach
 //   on.settle(over)          finds the closest pose in double precision; returns whether it is a
-//                            solution. Poses that are no solutions count only if `over`
+//                            solution. Poses that are not solutions count only if `over`
 template <class Executor>
 SUPPLE_FN bool review_failed_starts(Executor& on, const RestartBudget& budget, int starts,
                                     bool last, float newton_gain) {

@@ -71,9 +71,9 @@ SUPPLE_FN bool invert_factor(const BoundSearch<T>& s) {
   return true;
 }
 
-// Computes the direction z in which y can move along the normal whose s.d is given, and the rates r
-// of the multipliers. Returns the squared length of the part of the normal that is perpendicular to
-// the active ones, or zero if the normal depends on them.
+// Computes the direction z in which y can move along a normal, of which s.d is D times the normal,
+// and the rates r of the multipliers. Returns the squared length of the part of the normal that is
+// perpendicular to the active ones, or zero if the normal depends on them.
 template <class T>
 SUPPLE_FN T find_direction(const BoundSearch<T>& s) {
   const int width = padded<T>(s.n);
@@ -92,7 +92,7 @@ SUPPLE_FN T find_direction(const BoundSearch<T>& s) {
   return left > dependent_normal<T> * dependent_normal<T> * whole ? left : T(0);
 }
 
-// Adds the constraint whose s.d is given.
+// Adds the constraint `name` to the active ones; s.d is D times its normal.
 template <class T>
 SUPPLE_FN void add_normal(BoundSearch<T>& s, int name, T multiplier) {
   const int k = s.count, width = padded<T>(s.n);

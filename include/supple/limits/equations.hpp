@@ -155,8 +155,8 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
   return true;
 }
 
-// Does the same as `equation_step` where J has no rows, no bound is active, and the rows of A are
-// far from dependent. Returns false, with x unchanged, where one of these conditions does not hold.
+// Computes the step of `equation_step` if J has no rows, no bound is active, and the rows of A are
+// far from dependent. Returns false, with x unchanged, if one of these conditions does not hold.
 template <class T>
 SUPPLE_NOINLINE bool shortest_step(const Equations<T>& of, T* x, T* active_set, T* scratch) {
   const int n = of.n, count = of.count, s = padded<T>(n), c = padded<T>(count);

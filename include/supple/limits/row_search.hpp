@@ -69,7 +69,7 @@ struct RowSearch {
   T* Z;                           // (left, free): orthonormal basis of directions that remain
   T *M, *tau_M;                   // (m + left, left): QR factors of [J Zᵀ; λ]
   T *b, *w;                       // (m + n,), scratch memory
-  T lambda;                       // in the units of J
+  T lambda;                       // λ, in the units of J
   int free, active, left;         // numbers of free entries, active rows, remaining directions
 };
 

@@ -136,8 +136,8 @@ SUPPLE_NOINLINE_HOST void joint_sines(const Chain<T>& chain, const L* q, Pose<L>
       add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
-// Does the same as `joint_sines` with less code: it uses polynomials only, which are valid up to
-// Elementary::reach. Returns the lanes where all displacements are within that range; on other
+// Computes the sines and cosines of `joint_sines` with less code, by polynomials that are valid up
+// to Elementary::reach. Returns the lanes where all displacements are within that range; on other
 // lanes the sines are not valid.
 template <class L, class T>
 SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,

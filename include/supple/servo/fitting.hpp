@@ -130,7 +130,7 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
     state.active_set[j] = select(shorter, out, L(0));
   }
   if constexpr (has_packs<L>) {
-    // Many rows and joints: on packs.
+    // Problems with many rows and joints are solved on packs.
     const Rule rule = servo.step->damping.rule;
     const bool minimizes = servo.curvature > 0 || (is_plain_dls(servo) && rule != Rule::optimal &&
                                                    rule != Rule::optimal_newton);

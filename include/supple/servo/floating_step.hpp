@@ -287,7 +287,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     const T damping = bend[i] + share[i] * least_lambda2<T> * square(kappa);
     y[i] = S[i] * along_o[i] / (stiff + damping);
   }
-  T most_share(0);  // of the bends in the stiffness
+  T most_share(0);  // largest share of a bend in the stiffness
   for (int i = 0; i < count; ++i)
     most_share = max(most_share, T(bend[i] / (square(S[i]) + bend[i])));
   bool eases = false;  // whether a residual damps other directions, each on its own

@@ -28,7 +28,7 @@ namespace supple {
 // A frame that follows a pose.
 template <class T>
 struct Followed {
-  int frame;             // of the chain
+  int frame;             // index of the frame in the chain
   T position, rotation;  // weights; 0 to ignore
   T gain;                // share of an error that one step removes
   int foot;              // index of the foot, or -1
@@ -46,7 +46,7 @@ struct Sole {
 template <class T>
 struct Following {
   Chain<T> chain;
-  Chain<T> legs;  // of the feet alone
+  Chain<T> legs;  // the chain of the feet alone
   int follows, rows, feet;
   bool shares;  // whether the chain has the same joints, in order, as that of the contacts
   const Followed<T>* follow;
@@ -78,12 +78,13 @@ inline constexpr int pivot_rounds = 6;          // most rounds of block pivoting
 inline constexpr int descent_rounds = 60;       // most rounds of the method that takes over
 inline constexpr int feet_rounds = 8;           // most corrections of standing feet
 inline constexpr double feet_tolerance = 1e-7;  // bound on their weighted errors
-inline constexpr int longest_share = 8;         // in `best_share`; 1 is best if no row changes
+inline constexpr int longest_share =
+    8;  // largest share in `best_share`; 1 is best if no row changes
 
 // Memory of a step.
 template <class T>
 struct FollowMemory {
-  Pose<T>*joint, *leg;  // of `chain` and `legs`
+  Pose<T>*joint, *leg;  // poses of the joints of `chain` and `legs`
   T *J, *e, *G, *A, *lower, *d, *pull, *sum, *inverse, *goal, *low, *high, *y, *start, *fixed;
   T *row, *row_b, *row_w, *row_on, *short_by, *along;
   T* on;      // active rows, times their weights

@@ -296,7 +296,7 @@ SUPPLE_FN GuardedStep guard_step(const CollisionModel<T>& model, Guard<T>& guard
     return made;
   }
   for (int i = 0; i < n; ++i) x[i] = m.stop[i];
-  // Certified before, unless the joints or obstacles have moved otherwise than foreseen.
+  // Certified before, unless the joints or obstacles have not moved as predicted.
   made.stop = guard.stop;
   if (guard.stop == StopKind::none) made.stop = certified_stop<L>(model, guard, q, x, v, m, other);
   return made;

@@ -16,13 +16,13 @@ namespace supple {
 // The held tasks of a step.
 template <class T>
 struct Holding {
-  T* target;        // of all held tasks
+  T* target;        // targets of all held tasks
   const T* share;   // (tasks,): 0 for a task that is free, 1 for one that is held
   const T* begins;  // (tasks,): 1 if the present value becomes the target, else 0
   const T* aims;    // (tasks,): 1 if the task has a target while it is switched on
   T* error;         // (tasks,): result, the largest error of each held task after the step
-  T *A, *e;         // (rows, n), (rows,): at the start of the step
-  T gain;           // of the error, in this step
+  T *A, *e;         // (rows, n), (rows,): J and error at the start of the step
+  T gain;           // gain of the error in this step
   T* memory;        // holding_memory() entries
   // The held tasks with a share of 1: their rows and speeds, A x = b, and the space of A.
   int count, rank;

@@ -54,7 +54,7 @@ SUPPLE_NOINLINE_DEVICE void add_points_bends(const Chain<T>& chain, const Task<T
   }
 }
 
-// Does the same for the twist of a task's frame in world axes, with p (6).
+// As above, for the twist of a task's frame in world axes, with p (6).
 template <class T>
 SUPPLE_NOINLINE_DEVICE void add_frame_bends(const Chain<T>& chain, const Task<T>& task,
                                             const Pose<T>* joint_poses, const T* p, int s, T* H,

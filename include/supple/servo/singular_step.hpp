@@ -86,7 +86,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     if (slack < near * near * size) beyond = square(servo.gain) * size;
   }
   const T most_bend = T(2) * kappa * length(m, residual);
-  T most_share(0);  // of -r·J̇(v)v in σ² + λ²
+  T most_share(0);  // largest share of -r·J̇(v)v in σ² + λ²
   for (int i = 0; i < k; ++i) {
     bend[i] = T(0);
     if (most_bend > T(1e-3) * max(square(sigma[i]), mu2)) {

@@ -22,7 +22,7 @@ enum class ControlMode : int {
   estimated,  // damping by singular values estimated from step to step
 };
 
-// What became of the direction of a command that is to be kept.
+// Whether a motion that should keep the direction of its command has kept it.
 enum class Course : int {
   kept,
   stopped,  // J cannot perform the whole command, and the motion stops
@@ -113,8 +113,9 @@ struct ServoState {
   L held_lambda2 = L(-1);  // λ² while joints are held at limits; chosen_lambda2 if negative
   L beyond = L(0);         // length of the part of `lost` beyond the end of the reach
   L* ranges = nullptr;     // memory of ranges.hpp; null if no row has an allowed range
-  const Constraints<L>* constraints = nullptr;  // on q̇ in this step; null if there are none
-  Holding<L>* holding = nullptr;                // null if no task is held in this step
+  const Constraints<L>* constraints =
+      nullptr;                    // constraints of q̇ in this step; null if there are none
+  Holding<L>* holding = nullptr;  // null if no task is held in this step
 };
 
 }  // namespace supple

@@ -34,7 +34,7 @@ SUPPLE_FN constexpr int sweep_memory(const Chain<T>& chain) {
   return 13 * chain.joints > 2 * chain.nv ? 13 * chain.joints : 2 * chain.nv;
 }
 
-// Does the same as `add_points_jacobian`, from the leaves of the chain to its root: a joint moves
+// Computes the J of `add_points_jacobian` from the leaves of the chain to its root: a joint moves
 // all points after it as one point at their center. The time is proportional to the number of
 // joints, not to its square. `moment` has 4 lanes for each joint.
 template <class L, class T>
@@ -127,8 +127,8 @@ SUPPLE_FN bool moves(const Chain<T>& chain, const Task<T>& task, const T* v) {
   return moving;
 }
 
-// Does the same as `weighted_bias`, in one pass over the chain. `memory` has 12 entries for each
-// joint.
+// Returns the result of `weighted_bias`, in one pass over the chain. `memory` has 12 entries for
+// each joint.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Vec3<T> sweep_points_bias(const Chain<T>& chain, const Task<T>& task,
                                                  const Pose<T>* joint_poses, const T* qd,

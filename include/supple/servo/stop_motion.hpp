@@ -22,7 +22,7 @@ struct Guard {
   T dt;                        // [s]
   bool paced;                  // whether later steps have other lengths
   const JointLimit<T>* limit;  // (n,)
-  StopKind stop;               // the stop that is certified from the last step on
+  StopKind stop;               // the certified stop after the last step
   int near;                    // number of pairs near the configuration of the step
   T* memory;                   // of guard_memory() entries
 };
@@ -90,7 +90,7 @@ SUPPLE_FN constexpr int most_guard_rows(const CollisionModel<T>& model) {
 
 template <class T>
 struct GuardMemory {
-  Placed<T> placed, later;  // at the start of the step, and later in a motion
+  Placed<T> placed, later;  // shapes at the start of the step, and later in a motion
   NearPair<T>*near, *near_later;
   T *reach, *along, *off;  // (joints,)
   T *still, *tracking;     // (joints,): zeros, and how far joints may be from the commanded motion

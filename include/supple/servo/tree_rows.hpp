@@ -25,10 +25,10 @@ struct Attachment {
   int task, point;  // point is -1 for a frame
 };
 
-// The order of the elimination. A joint has a slot if another joint than the next one is attached
-// to it: what the elimination of its children leaves is added up there. Joints that share a
-// coordinate are eliminated one by one: each follower has a multiplier for the constraint that it
-// moves like its leader.
+// The order of the elimination. A joint has a slot if a joint other than the next one is its child:
+// the slot collects the sum of what remains after the elimination of its children. Joints that
+// share a coordinate are eliminated one by one: each follower has a multiplier for the constraint
+// that it moves like its leader.
 struct TreePlan {
   int slots;
   const int* slot;         // (joints,): the slot of a joint, or -1
@@ -165,7 +165,7 @@ struct TreeWork {
   L *x, *change;           // (n,), and (joints,) or (n,) if that is more
   L N[most_multipliers * (most_multipliers + 1) / 2], lost[most_multipliers];
   L left;          // the squared length of the rest of e, without postures
-  Vec3<L> origin;  // of twists
+  Vec3<L> origin;  // origin of the twists
 };
 
 // Number of lanes of the arrays of a `TreeWork`, without the members of the struct itself.

@@ -157,9 +157,9 @@ SUPPLE_INLINE void remove_components(int k, int count, const L* u, int stride, L
 
 // Improves `count` directions, `stride` apart in `u`, by one inverse iteration each, keeping each
 // orthogonal to the previous ones, and writes their estimated squared singular values σ̂² (count).
-// Returns the lanes where the directions are no usable estimate: CᵀC stretches the first direction
-// by less than half of the largest diagonal entry of CᵀC, or a direction lies in the span of the
-// previous ones.
+// Returns the lanes where the directions are not a usable estimate: CᵀC stretches the first
+// direction by less than half of the largest diagonal entry of CᵀC, or a direction lies in the span
+// of the previous ones.
 template <class L>
 SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
                                            int stride, L* sigma2, L* turned) {

@@ -152,7 +152,7 @@ class Launches {
   Driver driver_{};
   Handle context_, pool_;
   std::vector<Operation> operations_;
-  std::vector<char> bytes_;            // of all arguments
+  std::vector<char> bytes_;            // values of all arguments
   std::vector<std::size_t> argument_;  // where each argument begins
   std::vector<Patch> patches_;
   std::size_t results_ = 0, scratch_ = 0;

@@ -30,7 +30,7 @@ constexpr std::ptrdiff_t few_tracks = 8;
 
 // How configurations are tracked along a path.
 struct TrackSpec {
-  double jump = 0, reach = 0;                             // in units of the joints, [m]
+  double jump = 0, reach = 0;                             // [unit of the joints], [m]
   double exact_position = 0, exact_rotation = 0;          // [m], [rad]
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
   Doubles units{};                                        // (n,)

@@ -347,7 +347,7 @@ class ServoLoop {
     return nb::borrow(out);
   }
 
-  const Layout* layout_;  // of `tasks_`
+  const Layout* layout_;  // the layout of `tasks_`
   nb::object tasks_, convert_, secondary_velocity_, constraint_rows_, lengths_;
   ServoPython python_;
   std::vector<OwnedStep<double>> owned_;

@@ -182,7 +182,7 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
   const double size = std::sqrt(norm2);
   for (int i = 0; i < record.rows.count; ++i) {
     const double row = record.rows.state[i];
-    if (record.rows.owner[i] < 0) continue;  // of a pair of shapes: see `ServoGuard::flags`
+    if (record.rows.owner[i] < 0) continue;  // row of a pair of shapes: see `ServoGuard::flags`
     if (row == double(int(RowState::held))) found |= at_constraint;
     if (row == double(int(RowState::given_up))) found |= over_constraint;
   }

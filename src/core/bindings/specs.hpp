@@ -77,9 +77,9 @@ struct TaskSpec {
   int about = -1;
   Doubles lower = {}, upper = {};
   Ints points = {};     // frames of a weighted sum of points
-  Doubles shares = {};  // and their weights
-  int leader = -1;      // of a coupling
-  Doubles curve = {};   // and the polynomial of its position, empty or (5,)
+  Doubles shares = {};  // weights of these points
+  int leader = -1;      // coordinate of the leader of a coupling, or -1
+  Doubles curve = {};   // polynomial of the leader's position, empty or (5,)
 
   bool operator==(const TaskSpec&) const = default;
 };
@@ -301,7 +301,7 @@ struct SolverSpec {
   Doubles feature_scale = {};   // (targets,): weights for looking up seeds in the table
   int table_size = 1;           // number of seeds in the table
   Ints limb_row = {}, limb_first_joint = {}, limb_joint = {};  // see `Limbs`; or empty
-  std::vector<TargetSpec> targets = {};  // of the fast path, in the caller's order; or empty
+  std::vector<TargetSpec> targets = {};  // targets of the fast path in the caller's order, or empty
 
   bool operator==(const SolverSpec&) const = default;
 };

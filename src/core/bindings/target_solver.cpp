@@ -200,10 +200,10 @@ class PyTargetSolver {
   bool single_;                        // whether a target is that of one task, not of a sequence
   std::optional<SearchSpec> spec_[2];  // without and with q0
   SolutionClass solution_;
-  std::vector<nb::object> status_;           // of each outcome
+  std::vector<nb::object> status_;           // the status of each outcome
   nb::object check_;                         // what solutions are checked for, as a Python object
   std::optional<CollisionCheck> collision_;  // the same for the kernel
-  PySolver* solver_ = nullptr;               // of `kernel_`
+  PySolver* solver_ = nullptr;               // the solver in `kernel_`
 };
 
 // Solves one target. Python's method `_solve_one` takes all arguments that are not read here

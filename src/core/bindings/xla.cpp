@@ -267,7 +267,7 @@ void solve_adjoint(const Call& call) {
   q0_bar.commit();
 }
 
-// Calls `function` with what is kept under the number of the call, and returns its error to XLA.
+// Calls `function` with the data registered under the number of the call; returns its error to XLA.
 template <void (*function)(const Call&)>
 xla::Error* handler(xla::CallFrame* frame) {
   if (xla::answer_metadata(*frame) || frame->stage != xla::execute) return nullptr;

@@ -100,7 +100,7 @@ struct Working {
   ~Working() { --at_work; }
 };
 
-// One call, and what is kept for it.
+// One call, and the data registered for it.
 struct Call {
   const xla::CallFrame& frame;
   const Kept& kept;

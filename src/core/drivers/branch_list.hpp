@@ -154,7 +154,7 @@ class BranchSolver {
   BranchOptions options_;
   std::size_t n_;
   int coordinate_[6];
-  std::unique_ptr<Scratch> memory_;  // of the kernel
+  std::unique_ptr<Scratch> memory_;  // memory of the kernel
   // the target
   Branches* to_ = nullptr;
   std::size_t first_ = 0;

@@ -18,7 +18,7 @@ using Motion3 = Pose<double>;  // a rigid motion: x -> R x + p
 // Whether seeds place the base.
 bool moves_base(const SolveRequest& request) { return request.base && request.base->limbs; }
 
-// Sums of products of the directions and positions that limbs reach with those of their targets.
+// Sums of the products of directions and positions that the limbs reach with those of the targets.
 struct Correspondence {
   double S[3][3] = {};
 
@@ -29,8 +29,9 @@ struct Correspondence {
     }
   }
 
-  // Returns the rotation that best moves what the limbs reach onto their targets: its quaternion is
-  // the eigenvector of a symmetric matrix to the largest eigenvalue, found by squaring the matrix.
+  // Returns the rotation that best moves the reached poses of the limbs onto their targets: its
+  // quaternion is the eigenvector of a symmetric matrix to the largest eigenvalue, found by
+  // squaring the matrix.
   Rotation<double> rotation() const {
     double N[4][4] = {
         {S[0][0] + S[1][1] + S[2][2], S[1][2] - S[2][1], S[2][0] - S[0][2], S[0][1] - S[1][0]},
@@ -78,7 +79,8 @@ struct Correspondence {
   }
 };
 
-// Returns the motion of the base that best moves what the limbs reach onto the targets (targets,).
+// Returns the motion of the base that best moves the reached poses of the limbs onto the targets
+// (targets,).
 Motion3 best_motion(const SolveRequest& request, const double* reached, const double* target) {
   const IkProblem<float>& ik = *request.search;
   const float* const scale = request.table->scale;

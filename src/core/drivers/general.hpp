@@ -60,7 +60,7 @@ class GeneralArm {
     const LineDisplacement X = lines_.displacement(target);
     double equations[14][35];  // the products of q1 and q2, then those of q3, q4 and q5
     const bool determined = eliminated(X, equations);
-    double powers[6][3][3][3];  // of the half-angle tangents of q3, q4 and q5
+    double powers[6][3][3][3];  // powers of the half-angle tangents of q3, q4 and q5
     in_half_angles(equations, zeros, powers);
     double A[3][12][12];  // coefficients of the powers of tan(q3/2)
     for (int p = 0; p < 3; ++p) {

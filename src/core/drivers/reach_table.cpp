@@ -111,7 +111,7 @@ class Heights {
  private:
   // The angles of a revolute joint, as azimuths of directions that turn against it.
   struct Sweep {
-    Azimuths first, last;  // at the beginning of the range and at its end
+    Azimuths first, last;  // azimuths at the beginning and at the end of the range
     int shifts;            // vertices of a ring in the range, without the first
     double excess;         // 1 / cos(β) - 1; 2 β is the largest angle between two samples
 
@@ -192,7 +192,7 @@ class Heights {
   double size_ = 0;
   int at_;                        // the link whose grid is being computed
   std::vector<RingGrid> grids_;   // around the axis of each link; empty if it is not needed
-  std::unique_ptr<Sweep> sweep_;  // of link at_
+  std::unique_ptr<Sweep> sweep_;  // the sweep of link at_
 };
 
 // ---- series of a task ---------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class TimingSolver {
   // problem, the duration exceeds the optimum by the fraction `begin` after the first round, and
   // by at most `end` after the last one. Returns the number of Newton steps.
   int solve(double* c, double begin, double end) {
-    double count = 0;  // of inequalities
+    double count = 0;  // number of inequalities
     for (int i = 0; i < p_.points; ++i) {
       if (accelerates(i)) count += 1 + 2 * p_.joints;
       if (jerks(i)) count += 2 * p_.joints;

@@ -106,10 +106,10 @@ struct Workspace {
   Joint<float>* float_joint;
   // For seeds that place a free base; null without one.
   IterateState<double> base;  // the coordinates of the base
-  double *near_base, *local;  // (targets,): what the seeds' limbs reach; targets of one limb
-  SeedList base_seeds;        // of one limb
+  double *near_base, *local;  // (targets,): values that the seeds' limbs reach; targets of one limb
+  SeedList base_seeds;        // seeds of one limb
   float* base_q;              // (n,): a seed that places the base
-  Workspace* hard;  // in a batch, for problems that are solved like single ones; else null
+  Workspace* hard;            // for problems of a batch that are solved like single ones; else null
 
   // Places the arrays in a block of memory, which may be null. Returns their size in bytes.
   std::size_t allocate(const SolveRequest& request, void* memory) {

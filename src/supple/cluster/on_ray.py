@@ -20,7 +20,7 @@ _TASKS_PER_WORKER = 2  # submitted tasks per worker, so that a worker never wait
 _MIN_TASKS = 4  # minimum number of submitted tasks, so that an autoscaler adds workers
 _QUERY_INTERVAL = 1.0  # time between two queries of the cluster's resources [s]
 _MAX_LOST = 8  # number of workers lost on the same part before the run fails
-_JOBS: dict[str, Job] = {}  # in a worker: the current job by its fingerprint, kept between parts
+_JOBS: dict[str, Job] = {}  # current job of a worker by its fingerprint, kept between parts
 
 
 @dataclass(frozen=True)

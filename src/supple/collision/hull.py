@@ -20,7 +20,7 @@ from supple.describe._pose import Array
 from supple.describe.shapes import ConvexHull, Mesh
 from supple.errors import DescriptionError
 
-_SUFFICIENT_PADDING = 1e-3  # at which no more points are added, relative to the size of the mesh
+_SUFFICIENT_PADDING = 1e-3  # padding at which the hull is not refined, relative to the mesh size
 _ROUNDING = 1e-12  # margin for rounding errors, relative to the size of the mesh
 MAX_POINTS = 64
 # The first corners are the farthest ones along axes and diagonals.

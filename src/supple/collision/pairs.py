@@ -33,7 +33,7 @@ _SEED = 0
 _ALWAYS_SHARE = 0.95  # share of the configurations that counts as all of them
 _OVERLAP_DISTANCE = 1e-3  # links that are always closer than this count as overlapping [m]
 _CLOSE_DISTANCE = 0.01  # links that are always closer than this count as close by construction [m]
-_CLOSE_PAIR_SLACK = 1e-3  # by which links may come closer than they are by construction [m]
+_CLOSE_PAIR_SLACK = 1e-3  # distance by which such links may come closer than by construction [m]
 _SCENE = "world"  # the body of an MJCF file whose geoms are obstacles: a floor, a table
 
 

@@ -107,7 +107,7 @@ class HeldTasks:
 def held_tasks(
     robot: Robot, held: TaskLike | Sequence[TaskLike] | None, limits: Limits
 ) -> HeldTasks:
-    """Return the tasks that are to be held after checking them."""
+    """Check the tasks to hold, and return them."""
     tasks = () if held is None or (isinstance(held, Sequence) and not len(held)) else as_tasks(held)
     if (tasks or not robot.is_tree) and limits.mode != "exact":
         what = "held tasks need" if tasks else "the loops of a robot need"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from supple.plot.animation import Animation
 
-_EQUAL_DISTANCE = 1e-9  # of each joint, below which two configurations count as equal [rad or m]
+_EQUAL_DISTANCE = 1e-9  # joint displacement up to which configurations are equal [rad or m]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

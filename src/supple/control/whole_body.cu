@@ -47,7 +47,7 @@ constexpr int few_rounds = 12;
 struct Request {
   const Real* q;              // (count, nq)
   const Real* qd;             // (count, n): current joint speeds; null if no limit depends on them
-  const Real* target[tasks];  // of each task, in the caller's form (`Places`); null if none
+  const Real* target[tasks];  // targets of each task in the caller's form (`Places`), or null
   long long stride[tasks];    // between the targets of two robots; zero if they are the same
   Real* result;               // (count, n); may be the same array as qd
   int* listed;                // (2 + 2 count,): lengths of two lists of robots, then the lists

@@ -25,7 +25,8 @@ from supple.describe.shapes import (
 from supple.errors import DescriptionError, short_repr, unknown_name_error
 
 _KINDS = ("sphere", "capsule", "ellipsoid", "cylinder", "box", "plane", "mesh", "hfield", "sdf")
-_SUBDIVISIONS = 2  # of the octahedron around an ellipsoid: 66 points, at most 6 % outside it
+# Number of subdivisions of the octahedron around an ellipsoid: 66 points, at most 6 % outside it.
+_SUBDIVISIONS = 2
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Description:
         shapes: Shapes of links for collision checks, by name of the link; those of files are read
             on first use.
         groups: Groups of joints, from an SRDF file.
-        loops: Pairs of frames that coincide and thereby close loops of links.
+        loops: Pairs of frames that coincide, which closes loops of links.
         couplings: Pairs of joints; the position of the one is a polynomial in the position of the
             other. A pair with mimic joints is replaced by the pair of joints that these follow.
 

@@ -166,7 +166,7 @@ def welded_with_couplings(
     A follower of a welded leader is welded too.
 
     Raises:
-        DescriptionError: A follower is to be welded, but not its leader.
+        DescriptionError: A follower would be welded without its leader.
     """
     still = dict(values)
     while True:

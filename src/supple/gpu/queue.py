@@ -76,7 +76,7 @@ class Recording:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._sizes = [1, 0]  # of results and scratch memory [bytes]
+        self._sizes = [1, 0]  # sizes of results and scratch memory [bytes]
         self._launches = _core.Launches(device.functions(), int(device.context), int(device.pool))
 
     def arrays(self, sizes: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
@@ -112,8 +112,8 @@ class Recording:
 class Blocks:
     """Blocks of memory of one size that are used again, in later calls on the same stream.
 
-    Work on a stream is done in order, so a block may be written again as soon as nobody refers to
-    it: this is what the driver's own pool does, but costs a tenth of its time.
+    Work on a stream is done in order, so a block may be written again once nobody refers to it.
+    The driver's own pool works in the same way, but takes ten times as long.
     """
 
     def __init__(self, device: Device, stream: int) -> None:

@@ -59,8 +59,8 @@ def _frames_as_constants(self: Robot, frame: FrameNames, lambda2: float) -> tupl
     return made, check_lambda2(lambda2), self.nq, *registered[made].axes
 
 
-# `torch.compile` takes the results of these functions for constants. Until PyTorch 2.11 they must
-# be methods, because solvers and robots are no constants if they are arguments, and these methods
+# `torch.compile` treats the results of these functions as constants. Before PyTorch 2.11 they must
+# be methods, because it does not treat arguments that are solvers or robots as constants, and they
 # must return tuples of numbers.
 for _class, _method in ((Solver, _as_constants), (Robot, _frames_as_constants)):
     # The same as torch.compiler.assume_constant_result, which takes seconds to import the compiler.

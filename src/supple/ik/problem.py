@@ -43,12 +43,12 @@ _GPU_SEED_TABLE_SIZE = 512  # the same configurations determine the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
 _MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad, or reach]
-_MAX_ITERATION_FACTOR = 1000  # by which a small max_step raises the number of iterations
+_MAX_ITERATION_FACTOR = 1000  # largest factor by which a small max_step allows more iterations
 # Constants for robots with long prismatic joints, relative to the reach of the other joints.
 _LONG_RANGE = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
 _MAX_DAMPING_ERROR = 10.0  # error above which the damping does not grow further
-_UNBOUNDED_DISPLACEMENT = 1e38  # of a long joint in an iteration, in the kernel
+_UNBOUNDED_DISPLACEMENT = 1e38  # the kernel's bound for long joints in an iteration
 _MAX_WEIGHT_RATIO = 30.0  # largest ratio of row weights in the search
 # If fewer than `_FEW_JOINTS` revolute joints move a task that has more rows than these joints, only
 # special targets can be met, and few seeds find a solution. Other targets are often nearly met,

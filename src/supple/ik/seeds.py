@@ -22,7 +22,8 @@ from supple.motion.linearization import Array
 from supple.tasks.layout import CompiledTasks
 from supple.tasks.rows import TaskRows
 
-_ROTATION_WEIGHT = 0.1  # in the look-up of seeds, relative to a translation by the reach
+# Weight of a rotation by 1 rad in the look-up of seeds, relative to a translation by the reach.
+_ROTATION_WEIGHT = 0.1
 _LEAST_REACH = 1e-2  # smallest reach of a task, relative to the size of the robot
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _MAX_SLOPE = 30.0  # largest slope of log b(u) in the initial guess of the optimization
 _DURATION_TOLERANCE = 3e-4  # relative accuracy of the duration
-_RESTART_TOLERANCE = 1e-2  # of a round that starts from the result on a coarser grid
+_RESTART_TOLERANCE = 1e-2  # tolerance of a round that starts from a result on a coarser grid
 _DIVIDED_EXCESS = 1.001  # value of `_excess` above which a cell is divided
-_MAX_ROUNDS = 14  # of divisions
+_MAX_ROUNDS = 14  # maximum number of rounds that divide cells
 _LOSS_ROUNDS = 6  # number of first rounds that also divide cells where coarse cells lose time
 _MIN_ROUND_GAIN = 3e-4  # fraction of the duration that the last round must gain for such divisions
-_CHECK_PLACES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # in a cell, from 0 to 1
+_CHECK_PLACES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # checked places of a cell, from 0 to 1
 # Least squared speed for b = 1, relative to the largest, where only speeds are limited.
 _MIN_SQUARED_SPEED = 1e-6
 _LIMIT_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors

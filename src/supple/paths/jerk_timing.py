@@ -36,7 +36,7 @@ _DIVIDING_ROUNDS = 4
 _ACCEPTED_EXCESS = 1.0005  # excess up to which the rounds may end
 _DIVIDED_EXCESS = 1.01  # value of an excess above which a cell is divided
 _MIN_ROUND_GAIN = 1e-3  # fraction of the duration, before more cells are divided
-_CHECK_PLACES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # in a cell, from 0 to 1
+_CHECK_PLACES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # checked places of a cell, from 0 to 1
 _LIMIT_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _LINE_TOLERANCE = 1e-13  # deviation due to rounding errors, relative to the coordinates
 _LIMIT_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
-_TRIAL_ACCELERATIONS = 33  # that are compared at a turning point
+_TRIAL_ACCELERATIONS = 33  # number of accelerations compared at a turning point
 _COMPARISON_LEVELS = 4  # comparisons, each in a sixteenth of the interval of the previous one
-_MAX_SWEEPS = 10  # over all turning points
+_MAX_SWEEPS = 10  # maximum number of sweeps over all turning points
 _MIN_ROUND_GAIN = 1e-5  # fraction of the duration that a round must gain
 _COARSE_BISECTIONS = 22  # bisections for a peak speed that only serves to compare accelerations
 _EXACT_BISECTIONS = 52  # bisections for a peak speed of the result

@@ -30,7 +30,7 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.joint_path import JointPath
 from supple.paths.spline import Spline
 
-_TESTED_PLACES = np.arange(1, 8) / 8  # on a step of a route, for collisions
+_TESTED_PLACES = np.arange(1, 8) / 8  # places of a route's step that are tested for collisions
 SAMPLES = 1000  # default number of configurations of a search for a motion around obstacles
 _MAX_DISPLACEMENT = 0.8  # largest step of such a search, as a norm [rad or m]
 _SLIDE_MARGIN = 1.0  # how far such a search moves slides without limits beyond start and end [m]

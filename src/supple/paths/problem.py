@@ -38,10 +38,10 @@ from supple.paths.obstacles import Obstacles
 from supple.paths.targets import PathTargets
 
 EXACT_FRACTIONS = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
-LOOSEST_FRACTIONS = (0.1, 0.1)  # at targets that cannot be met within EXACT_FRACTIONS
+LOOSEST_FRACTIONS = (0.1, 0.1)  # the same at targets that cannot be met within EXACT_FRACTIONS
 LIMIT_TOLERANCE = 1e-9  # distance beyond a limit up to which a joint counts as inside [rad or m]
 MAX_JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
-_MAX_HALVINGS = 7  # of a step along a path
+_MAX_HALVINGS = 7  # maximum number of times that a step along a path is halved
 _SEEDS = 64  # number of seeds of the search for the closest pose to a target out of reach
 
 
@@ -310,7 +310,7 @@ class PathProblem:
         return self._closest[at]
 
     def found(self, at: NDArray[np.intp], seeds: int) -> tuple[Array, NDArray[np.bool_]]:
-        """Search one solution of each target from `seeds` seeds; return q and a mask of success."""
+        """Search for one solution of each target from `seeds` seeds; return q and a mask."""
         found = self.driver(seeds=seeds).solve_batch(self.targets.numbers[at], None)
         return found.q, np.asarray(found.success)
 

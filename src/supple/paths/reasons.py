@@ -10,7 +10,7 @@ from supple.kinematics.configuration import coordinate_difference, to_kernel
 from supple.motion.linearization import Array
 from supple.paths.problem import PathProblem
 
-_AT_LIMIT_DISTANCE = 1e-6  # in a joint's unit
+_AT_LIMIT_DISTANCE = 1e-6  # distance from a limit below which a joint is at it [rad or m]
 _SINGULAR_SIGMA = 0.02  # σ_min of J below which a branch ends because of a singularity
 
 

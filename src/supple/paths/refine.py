@@ -22,11 +22,11 @@ from supple.paths.joint_path import JointPath
 from supple.paths.problem import LIMIT_TOLERANCE, PathProblem, Track
 from supple.paths.spline import Spline
 
-_MAX_HALVINGS = 12  # of an interval between samples
-_CHECK_PLACES = np.array([0.25, 0.5, 0.75])  # between samples, for the deviation
+_MAX_HALVINGS = 12  # maximum number of times that an interval between samples is halved
+_CHECK_PLACES = np.array([0.25, 0.5, 0.75])  # places between samples where errors are checked
 _RECHECKED_INTERVALS = 4  # intervals on each side of an added sample that are checked first
 _MARGIN_SAMPLES = 16  # samples on each side of these intervals that belong to the checked spline
-_DIVISION_PARTS = 2, 4  # of an interval between targets, and then of each part
+_DIVISION_PARTS = 2, 4  # numbers of parts of an interval between targets, and then of each part
 _MAX_SAMPLES_PER_TARGET = 20
 # Fraction of the tolerances allowed at the checks; errors between them may be larger.
 _TOLERANCE_FRACTION = 0.5

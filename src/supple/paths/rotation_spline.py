@@ -27,7 +27,7 @@ from supple.motion.linearization import Array
 # the ends of the pieces.
 Solve: TypeAlias = Callable[[Array], Array]
 
-_MAX_CORRECTIONS = 60  # of the angular velocities
+_MAX_CORRECTIONS = 60  # maximum number of corrections of the angular velocities
 _VELOCITY_TOLERANCE = 1e-13  # relative change at which the corrections end
 
 

@@ -24,7 +24,7 @@ from supple.paths.problem import PathProblem
 TRACK_STEPS = 32  # number of steps in which sampled solutions are tracked, before refinement
 SAMPLED_SOLUTIONS = 48  # number of solutions that are sampled at one target
 _JOIN_DISTANCE = 0.05  # distance, in units of the joints, at which a track continues another one
-_MAX_HALVINGS = 2  # of a step of a track
+_MAX_HALVINGS = 2  # maximum number of times that a step of a track is halved
 
 
 def coarse(count: int) -> Indices:

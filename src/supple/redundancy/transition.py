@@ -1,4 +1,4 @@
-"""Continuous hierarchies: joint directions that a task takes from the tasks below it, in part."""
+"""Continuous hierarchies: a task takes a part of some joint directions from the tasks below it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Remaining:
 
     Attributes:
         B: (n, n).
-        C: One row for each direction that is taken in part (k, n).
+        C: One row for each direction of which a part is taken (k, n).
     """
 
     def __init__(self, n: int) -> None:

@@ -21,8 +21,8 @@ Mask = NDArray[np.bool_]
 
 # A foot begins to stand below the first speed and ceases above the second [m/s].
 STANCE_START_SPEED, STANCE_END_SPEED = 0.25, 0.45
-MAX_SOLE_TILT = 0.5  # of a standing foot; the sole is steeper in kneeling [rad]
-MAX_STANCE_HEIGHT = 0.12  # of a standing foot's lowest point above a surface [m]
+MAX_SOLE_TILT = 0.5  # largest tilt of a standing foot; the sole is steeper in kneeling [rad]
+MAX_STANCE_HEIGHT = 0.12  # largest height of a standing foot's lowest point over a surface [m]
 # As fractions of the length of the robot's legs: the least distance of a swinging foot's sole to
 # the ground and to boxes, and the largest distance to a surface on which a standing foot is put.
 SWING_CLEARANCE = 0.05

@@ -17,7 +17,7 @@ FOLLOWING_GAIN = 20.0  # gain of all other errors [1/s]
 VELOCITY_CHANGE_WEIGHT = 0.1
 STANDING_FOOT_FACTOR = 2000.0  # factor of the weights of a foot that stands
 LANDING_EXPONENT = 0.5  # power of this factor for a foot that is about to stand or has just stood
-TOUCHDOWN_ERROR = 5e-5  # above which a foot is held where it lands, not at its target [m or rad]
+TOUCHDOWN_ERROR = 5e-5  # error above which a landing foot is held where it is [m or rad]
 # Rows that keep pairs of shapes apart: distances below which a pair has a row, at rest and in fast
 # motion [m]; the distance kept beyond the clearance [m]; the shares of the remaining distance that
 # a pair may lose, and of a missing distance that it should gain, in 1/120 s; the largest speed at

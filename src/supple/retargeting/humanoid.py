@@ -30,7 +30,7 @@ SOLE_THICKNESS = 0.01  # points this close to the lowest one belong to the sole 
 _ANGLES = np.arange(8) * np.pi / 4
 _OUTWARD = np.stack([np.cos(_ANGLES), np.sin(_ANGLES), 0 * _ANGLES], axis=-1)
 _AXIS_DIRECTIONS = np.concatenate([np.eye(3), -np.eye(3)])
-_FOOT_TILTS = (0.3, 0.6, 1.0)  # at which the lowest points of a foot are found [rad]
+_FOOT_TILTS = (0.3, 0.6, 1.0)  # tilts for which the lowest points of a foot are found [rad]
 
 
 class Limb(NamedTuple):

@@ -21,7 +21,7 @@ from supple.retargeting.rotations import frames_of, smooth, times, unit
 # Weights of positions, relative to 1 for the pelvis and per length of a leg, and of rotations.
 FOOT_WEIGHT, PELVIS_WEIGHT, HAND_WEIGHT, KNEE_ELBOW_WEIGHT = 2.0, 1.0, 0.3, 1.0
 TORSO_ROTATION_WEIGHT, ROTATION_WEIGHT = 0.3, 0.1
-_STANDING_SPEED = 0.15  # below which a foot counts as standing when heights are measured [m/s]
+_STANDING_SPEED = 0.15  # speed below which a foot stands when heights are measured [m/s]
 # Cosines of the slope of a foot: below the first, the foot has the heading of the hips; above the
 # second, it has its own heading.
 FOOT_SLOPE_COSINES = (0.4, 0.85)

@@ -23,7 +23,7 @@ from supple.retargeting.points import SIDES, find_points, names_of_points
 
 _READ = (".npz", ".npy", ".bvh", ".json")
 _HOLOSOMA = "global_joint_positions"
-DEFAULT_FPS = 30.0  # of files without a rate
+DEFAULT_FPS = 30.0  # frames per second of files without a rate
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,7 +21,7 @@ _TWO = {  # words for a point of each side, the preferred ones first
 }
 _OPTIONAL = ("toe",)
 
-_LIMBS = "leg|arm|hip|knee|ankle|foot|shoulder|elbow|wrist|hand"  # that may follow an l or r
+_LIMBS = "leg|arm|hip|knee|ankle|foot|shoulder|elbow|wrist|hand"  # may follow an l or r in a name
 
 _HAND = ("Thumb", "Index", "Middle", "Ring", "Pinky")
 _MOCAP = (

@@ -20,8 +20,8 @@ class Steps:
 
     def __init__(self, stance: Stance, foot: int, blend: int, mean: int) -> None:
         self.stance, self.foot, self.blend, self.mean = stance, foot, blend, mean
-        self._anchors: dict[int, Array] = {}  # by the first frame of a stance
-        self._start, self._end = -1, -(10**9)  # of the last stance before the next block
+        self._anchors: dict[int, Array] = {}  # standing poses by the first frame of a stance
+        self._start, self._end = -1, -(10**9)  # frames of the last stance before the next block
 
     def targets(
         self, flags: Mask, poses: Array, first: int, begin: int, end: int

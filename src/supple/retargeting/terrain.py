@@ -16,7 +16,7 @@ from supple.collision.world import World
 from supple.motion.linearization import Array
 
 MAX_SURFACE_DEPTH = 0.05  # a point deeper than this below a surface counts as not on it [m]
-MAX_EXIT_RATIO = 3.0  # only ways out of a box up to this factor longer than the shortest one count
+MAX_EXIT_RATIO = 3.0  # longest way out of a box that counts, relative to the shortest one
 # No point is moved out of a box through a face whose normal has a smaller z component.
 _MIN_EXIT_NORMAL_Z = -0.5
 

@@ -15,7 +15,7 @@ from supple.tasks.posture import PostureRows, PostureTask
 if TYPE_CHECKING:
     from supple.kinematics import Robot
 
-_COEFFICIENTS = 5  # of a polynomial in the kernel
+_COEFFICIENTS = 5  # number of coefficients of a polynomial in the kernel
 
 
 @dataclass(frozen=True)

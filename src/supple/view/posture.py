@@ -16,7 +16,7 @@ _NO_MOTION = 1e-9  # entry of a Jacobian that counts as zero, relative to the la
 _EQUAL_HEIGHT = 1e-9  # difference of heights that counts as zero [m]
 _TRIED_CONFIGURATIONS = 600  # number of configurations to choose from
 _MAX_BEND = 0.4  # largest angle of a bent joint in a standing posture [rad or m]
-_MIN_SIGMA_RISE = 0.2  # of σ_min, relative to its largest value, where a joint is bent
+_MIN_SIGMA_RISE = 0.2  # rise of σ_min for which a joint is bent, relative to the largest σ_min
 _REGULAR_SIGMA = 1e-3  # σ_min of a regular posture, relative to the largest singular value
 _OFFSET_LENGTH_RATIO = 0.3  # length below which a link is an offset, relative to the longest
 

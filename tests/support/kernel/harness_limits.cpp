@@ -27,7 +27,7 @@ void limited_batch(long count, int m, int n, const T* J, const T* x0, const T* l
   }
 }
 
-// Does what limited_batch does, by the fast path, for e (m) instead of x0; `holds` is 1 where the
+// Like limited_batch, but by the fast path, and for e (m) instead of x0; `holds` is 1 where the
 // result is valid.
 template <class L, class T = scalar_t<L>>
 void bounded_batch(long count, int m, int n, const T* J, const T* e, const T* low, const T* high,

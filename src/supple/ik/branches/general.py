@@ -23,7 +23,7 @@ from supple.motion.linearization import Array
 _TRIALS = 32  # number of random configurations on which the numberings are tested
 _SCREENING_TRIALS = 4  # suffice to discard most degenerate numberings
 _MIN_REGULAR_SHARE = 0.8  # fraction of the configurations at which a numbering must be regular
-_MAX_RECOVERY_ERROR = 1e-3  # of a configuration that counts as recovered from its pose [rad]
+_MAX_RECOVERY_ERROR = 1e-3  # error of q up to which it counts as recovered from its pose [rad]
 
 
 @lru_cache(maxsize=64)

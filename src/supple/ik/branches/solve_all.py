@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from supple.ik.gpu.calls import Record
 
 SAMPLES = 16  # number of samples of a joint that moves freely at a singular target
-MAX_SOLUTIONS = 64  # of a search
+MAX_SOLUTIONS = 64  # maximum number of solutions that a search returns
 TOLERANCE = 1e-6  # default tolerances of `solve` [m], [rad]
 
 _SEEDS = "these were found by a search from seeds"

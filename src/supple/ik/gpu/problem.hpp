@@ -53,7 +53,7 @@ struct Request {
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
-  int directions, probes;  // of `reach`
+  int directions, probes;  // numbers of directions and probes of `reach`
   int max_seeds;           // for each problem; 0 for the default
   int q0_stride;           // nq, or 0 if all problems share one q0
   int nearest;             // whether the solution nearest to q0 is wanted
