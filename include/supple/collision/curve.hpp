@@ -31,7 +31,7 @@ struct CurveDemand {
   bool first;   // whether to end at the first part that is not certified
 };
 
-// What is known about the distances along a curve.
+// Bounds of the distances along a curve.
 template <class T>
 struct CurveBound {
   T bound;       // [m]: no pair is closer anywhere on the curve

@@ -24,7 +24,7 @@ struct Constraints {
   int equal = 0;         // the first rows are equations, G x = h
 };
 
-// What became of a row of constraints.
+// The state of a row of constraints after a step.
 enum class RowState : int {
   waiting,  // not treated yet
   met,      // met without effect on the step

@@ -394,7 +394,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     }
   }
 
-  // What is lost, and the problem that the limits solve.
+  // The lost part of the command, and the problem to solve within limits.
   for (int j = 0; j < s; ++j) z[j] = j < n ? fma(gain, x[j], x[s + j]) - best[j] : T(0);
   for (int i = 0; i < count; ++i) add_scaled(0, s, y[i], direction(i), z);
   push(z, lost);

@@ -89,8 +89,8 @@ inline constexpr T little_room = T(0.15);
 template <class T>
 inline constexpr T near_fold = T(0.15);
 
-// What a step is computed from, and its results: m rows and n joints, all of them or those of one
-// part (yielding.hpp).
+// The inputs and the results of a step with m rows and n joints, all of them or those of one part
+// (yielding.hpp).
 template <class T>
 struct StepProblem {
   const Servo<T>& servo;

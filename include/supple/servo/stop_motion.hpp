@@ -30,9 +30,9 @@ struct Guard {
 // Number of corners of a shape with rows of their own, and number of pairs that have such rows.
 inline constexpr int most_corners = 8, cornered_pairs = 16;
 
-// What became of a step.
+// A step after the check of its stop: whether it was changed, and why.
 struct GuardedStep {
-  StopKind stop = StopKind::none;  // the stop that is certified after it
+  StopKind stop = StopKind::none;  // the certified stop after the step
   bool changed = false;            // whether the step is not the given one
   int pair = -1;                   // a pair that did not allow the given step
 };
@@ -43,7 +43,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // Largest number of steps of a stop in which each joint slows down on its own.
 inline constexpr int most_stop_steps = 1024;
-// How often the shapes are placed, and how often bounds are tried, to certify one motion.
+// Largest numbers of placements of the shapes, and of trials of bounds, to certify one motion.
 inline constexpr int most_placements = 12, most_tries = 40;
 // Number of closest pairs that become rows of constraints, or more if more pairs are inside the
 // clearance; the certificate covers all pairs.

@@ -1,4 +1,4 @@
-// What foreign functions of XLA work with: robots and solvers that are kept for them, the call, and
+// The data of foreign functions of XLA: robots and solvers that are kept for them, the call, and
 // its arrays in the types and coordinates of the kernel. Included only by xla.cpp.
 #pragma once
 

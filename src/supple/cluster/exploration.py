@@ -1,4 +1,4 @@
-"""What is known of the poses on a grid of voxels × orientations, from coarse grids to fine ones."""
+"""Results for the poses on a grid of voxels × orientations, from coarse grids to fine ones."""
 
 from __future__ import annotations
 

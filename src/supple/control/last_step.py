@@ -1,4 +1,4 @@
-"""What the last step of a `Servo` did: its speeds, its damping, the limits that acted."""
+"""The last step of a `Servo`: its speeds, its damping, the limits that acted."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class LastStep(_core.Servo):
 
     @property
     def _performed(self) -> Array:
-        """What J multiplies (n,): the velocity of the step or, with order=2, its acceleration."""
+        """The velocity of the step (n,), or its acceleration with order=2, which J multiplies."""
         if self._order == 1:
             return self._qd
         return (self._qd - self._before) / self._dt + self._rest_gain * self._before

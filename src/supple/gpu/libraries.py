@@ -25,7 +25,7 @@ def readable(given: Any, name: str) -> Any:
 
     Args:
         given: The array.
-        name: What errors call it.
+        name: Name of the array in errors.
 
     Raises:
         InputError: The array requires gradients, is traced, or has complex or truth values.

@@ -1,4 +1,4 @@
-"""What solutions are checked for besides their tasks: the clearance of a robot in a world."""
+"""The check of solutions besides that of their tasks: the clearance of a robot in a world."""
 
 from __future__ import annotations
 

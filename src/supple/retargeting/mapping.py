@@ -1,4 +1,4 @@
-"""Which frames of a robot follow which key points, and where to."""
+"""Mappings: the frames of a robot that follow key points of a human, and their targets."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Mapping(Protocol):
 
 
 class Rest(NamedTuple):
-    """How the feet of a human stand.
+    """Height, slope and reach of the standing feet of a human.
 
     Attributes:
         height: Height of the ankle above the ground [m].
