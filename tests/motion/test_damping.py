@@ -11,6 +11,7 @@ import pytest
 import damping_paper as papers
 from cases import each
 from rules import EVERY, NUMBERS, key
+from sizes import nightly
 from spectra import EPS, SHAPES, hard_spectra, of_spectrum, random_spectra, samples
 from supple import DLS, Linearization, _core
 from supple.damping import (
@@ -47,7 +48,7 @@ def test_damping_rules_are_the_formulas_of_the_papers(shape: tuple[int, int]) ->
     # The result lies between the paper's values at singular values perturbed by rounding errors,
     # with a tolerance of 1e-12.
     signs = [(0, 0, 0), *itertools.product((-1, 1), repeat=3)]
-    for sample in samples(shape)[:: 1 if shape != (12, 25) else 5]:
+    for sample in samples(shape)[:: 1 if shape != (12, 25) else 2]:
         exact = papers.measures(sample.J, sample.e, sample.before)
         around = [exact.moved(*three) for three in signs]
         lin = sample.linearization
@@ -80,7 +81,7 @@ def test_damping_rules_have_twelve_digits_away_from_singularities(
 def test_the_weight_of_a_region_is_the_formula_of_the_paper(shape: tuple[int, int]) -> None:
     m = shape[0]
     d = np.sin(1 + np.arange(m))
-    for sample in samples(shape)[::3]:
+    for sample in samples(shape):
         rule = Region(0.04, 0.3, direction=tuple(d), min_weight=0.2)
         exact = papers.measures(sample.J, sample.e, sample.before)
         W = papers.region_weight(exact, rule.size, rule.min_weight, d).astype(float)
@@ -139,10 +140,10 @@ def largest_gain(sigma: Array, lambda2: Array) -> Array:
 
 
 @pytest.mark.parametrize("max_gain", [0.1, 5.0, 1e4])
-def test_the_speed_bound_holds_on_a_million_spectra(max_gain: float) -> None:
+def test_the_speed_bound_holds_on_many_spectra(max_gain: float) -> None:
     rng = np.random.default_rng(14)
     for k in (2, 3, 6, 7):
-        sigma, _ = random_spectra(rng, 250_000, k)
+        sigma, _ = random_spectra(rng, nightly(250_000, 50_000), k)
         lambda2 = kernel(SpeedBound(max_gain), sigma)
         assert (largest_gain(sigma, lambda2) <= max_gain * (1 + 8 * EPS)).all()
         # The damping is minimal: where it is nonzero, less damping would violate the bound.

@@ -98,7 +98,7 @@ def test_a_step_in_a_box_is_the_minimizer_found_by_trial(
     shape: tuple[int, int], least: float
 ) -> None:
     rng = np.random.default_rng((*shape, int(1e6 * least)))
-    for _ in range(12):
+    for _ in range(nightly(12, 4)):
         J, e = problem(rng, *shape, least)
         low, high = random_box(rng, shape[1])
         for lambda2 in (1e-4, 0.3):
@@ -173,7 +173,7 @@ def test_limited_steps_of_a_batch_satisfy_the_kkt_conditions(
 ) -> None:
     """The KKT conditions of ‖J (x - dq)‖² + λ²‖x - dq‖² hold, up to rounding of the gradient."""
     rng = np.random.default_rng(shape)
-    (m, n), count = shape, 500
+    (m, n), count = shape, nightly(500, 150)
     J = np.array([problem(rng, m, n, LEAST[i % 5])[0] for i in range(count)]).astype(dtype)
     dq = rng.normal(size=(count, n)).astype(dtype)
     boxes = np.array([random_box(rng, n) for _ in range(count)]).astype(dtype)
@@ -287,7 +287,7 @@ def test_a_joint_at_rest_inside_its_limits_stays_inside_for_any_command(
 def test_a_joint_reaches_its_limit_and_brakes_as_late_as_possible() -> None:
     limits, q, speed, dt = arm(), 0.0, 0.0, 1e-3
     fastest = 0.0
-    for _ in range(2000):
+    for _ in range(nightly(2000, 900)):
         speed = float(limits.box([q], [speed], dt)[1][0])
         fastest = max(fastest, speed)
         q += speed * dt
@@ -300,7 +300,7 @@ def test_a_joint_reaches_its_limit_and_brakes_as_late_as_possible() -> None:
 def test_a_joint_outside_its_limits_comes_back(start: float, acceleration: float) -> None:
     limits, q, speed, dt = arm(max_acceleration=[acceleration]), start, 0.0, 1e-3
     away = abs(start) - 1
-    for _ in range(3000):
+    for _ in range(nightly(3000, 1600)):
         low, high = (float(end[0]) for end in limits.box([q], [speed], dt))
         assert low <= high
         speed = float(np.clip(2.0 * np.sign(start), low, high))  # commanded further outside

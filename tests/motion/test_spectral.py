@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cases import each
+from sizes import nightly
 from supple import DLS, Linearization, _core
 from supple.damping import (
     ConditionBound,
@@ -65,7 +66,7 @@ def with_spectrum(m: int, n: int, sigma: Array, rng: np.random.Generator) -> Arr
 def samples(m: int, n: int) -> tuple[Array, Array, Array]:
     """Return J (c, m, n), e (c, m), and the singular values of J (c, m)."""
     rng = np.random.default_rng(10 * m + n)
-    sigma = np.array([x for _ in range(4) for x in spectra(m, rng)])
+    sigma = np.array([x for _ in range(nightly(4, 1)) for x in spectra(m, rng)])
     J = np.array([with_spectrum(m, n, each, rng) for each in sigma])
     return J, rng.normal(size=(len(J), m)), sigma
 

@@ -182,7 +182,7 @@ def test_a_step_of_a_batch_does_not_depend_on_other_rows(count: int) -> None:
 @pytest.mark.parametrize("step", DAMPED, ids=str)
 def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, int]) -> None:
     """(JᵀJ + λ²) q̇ = Jᵀe, up to the backward error of each method."""
-    for lin in problems(shape, 3):
+    for lin in a_third(problems(shape, 3), step, shape):
         J, e = lin.J, lin.e
         lambda2 = step.rule(lin)
         dq = step(lin)
@@ -296,7 +296,7 @@ def test_a_region_allows_more_error_along_its_direction() -> None:
 def test_a_step_that_overflows_raises_an_error(step: Step, scale: float) -> None:
     """A step that overflows raises an error, in Python and in a batch."""
     J, e = samples((3, 4), np.random.default_rng(12))
-    for one in zip(scale * J, e, strict=True):
+    for one in a_third(list(zip(scale * J, e, strict=True)), step, scale):
         try:
             assert np.isfinite(step(Linearization(*one))).all()
         except supple.errors.InputError:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import step_paper as papers
+from sizes import nightly
 from supple import DLS, Linearization, damping
 from supple.steps import (
     SDLS,
@@ -115,7 +116,7 @@ def test_every_step_agrees_with_a_transcription_of_its_paper(
     """Errors relative to q̇ are below 1e-12 away from singularities and 1e-9 at singularities."""
     make, formula = METHODS[name]
     step = make(*shape)
-    J, e = problems(shape, least, 24)
+    J, e = problems(shape, least, nightly(24, 6))
     batch = step(Linearization(J, e))
     for i in range(len(J)):
         literal = formula(J[i], e[i])
@@ -141,7 +142,7 @@ def test_a_step_of_a_batch_is_the_single_step_up_to_rounding(lam: float, least: 
     It is eps (κ ‖q̇‖ + κ² ‖e - J q̇‖/σ_1) with κ = cond([J; λ I]), by the perturbation theory of
     least squares (Wedin). Where the residual is zero, the term with κ² vanishes.
     """
-    J, e = problems((6, 7), least, 200)
+    J, e = problems((6, 7), least, nightly(200, 60))
     step = DLS(damping.Constant(lam**2))
     batch = step(Linearization(J, e))
     kappa = np.hypot(1.5, lam) / np.hypot(min(least, 0.25), lam)

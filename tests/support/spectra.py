@@ -7,6 +7,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from sizes import NIGHTLY
 from supple import Linearization
 
 Array = np.ndarray
@@ -15,6 +16,11 @@ EPS = np.finfo(float).eps
 SHAPES = ((2, 2), (2, 3), (6, 6), (6, 7), (6, 5), (3, 7), (12, 25))
 SMALLEST = (1.0, 0.5, 0.1, 1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 0.0)
 ZERO = 16  # singular values below this multiple of eps times the largest count as zero
+
+
+def is_drawn(row: int, column: int, which: int) -> bool:
+    """Return whether the suite draws a pair: a third of them, and others for the next `which`."""
+    return NIGHTLY or (row + column + which) % 3 == 0
 
 
 def orthonormal(rng: np.random.Generator, m: int, k: int) -> Array:
@@ -64,18 +70,23 @@ def tasks(U: Array) -> dict[str, Array]:
 
 @cache
 def samples(shape: tuple[int, int]) -> tuple[Sample, ...]:
-    """Return samples with all pairs of a spectrum and a task vector, and various previous J."""
+    """Return samples with pairs of a spectrum and a task vector, and various previous J.
+
+    The suite has a third of the pairs for each shape; each pair occurs with one of three shapes.
+    """
     m, n = shape
     k = min(m, n)
     found = []
-    for name, sigma in spectra(k).items():
-        rng = np.random.default_rng((m, n, len(found)))
+    for row, (name, sigma) in enumerate(spectra(k).items()):
+        rng = np.random.default_rng((m, n, 6 * row))
         U, V = orthonormal(rng, m, k), orthonormal(rng, n, k)
         J = U * sigma @ V.T
         nearer, farther = (U * np.append(sigma[:-1], sigma[-1] * f) @ V.T for f in (0.5, 1.05))
         histories = (None, nearer, farther, J, J + 1e-3 * V[:, 0], np.zeros_like(J))
-        for (task, e), before in zip(tasks(U).items(), histories, strict=True):
-            found.append(Sample(f"{name}, {task}", J, e, before))
+        pairs = zip(tasks(U).items(), histories, strict=True)
+        for column, ((task, e), before) in enumerate(pairs):
+            if is_drawn(row, column, m + n):
+                found.append(Sample(f"{name}, {task}", J, e, before))
     return tuple(found)
 
 
@@ -123,17 +134,20 @@ def random_spectra(
 
 @cache
 def hard_spectra(k: int, huge: float, small: float, dtype: type) -> tuple[Linearization, ...]:
-    """Return linearizations with numbers of sizes from `small` to `huge`, all combinations of
-    spectra and tasks, and various previous J; the dtype represents all numbers exactly.
+    """Return linearizations with numbers of sizes from `small` to `huge`, combinations of spectra
+    and tasks (all or, in the suite, a third), and various previous J; the dtype represents all
+    numbers exactly.
     """
     sigmas = [s * scale for s in spectra(k).values() for scale in (1, huge, small)]
     sigmas += [np.logspace(np.log10(huge), np.log10(small), k)]
     gammas = [np.cos(np.arange(k)) * scale for scale in (1, 1e-6, 1e3, huge, small)]
     gammas += [np.zeros(k), np.eye(k)[-1], np.eye(k)[0], 1 - np.eye(k)[-1]]
     found = []
-    for sigma in sigmas:
-        for gamma in gammas:
-            i = len(found)
+    for row, sigma in enumerate(sigmas):
+        for column, gamma in enumerate(gammas):
+            if not is_drawn(row, column, k):
+                continue
+            i = len(gammas) * row + column
             before = (-1.0, 0.0, 1e-3, 0.7, 2.0)[i % 5]
             change = (0.0, 1e-4, 0.0, 0.3, 0.02, 3.0, 1.0)[i % 7] if before >= 0 else 0.0
             numbers = (sigma, gamma, (0.0, 0.5, 0.0)[i % 3], before, change)
