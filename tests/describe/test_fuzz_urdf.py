@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from samples import as_urdf, random_tree
+from sizes import nightly
 from supple.describe import Description, Joint, Mimic, urdf
 from supple.errors import SuppleError
 
@@ -42,7 +43,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz") / "fuzz.urdf"
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=nightly(400, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(cuts=CUTS)
 def test_damaged_urdf_bytes_give_a_robot_or_a_supple_error(path: Path, cuts: list) -> None:  # type: ignore[type-arg]
     path.write_bytes(damaged(GOOD, cuts))
@@ -53,7 +54,7 @@ def test_damaged_urdf_bytes_give_a_robot_or_a_supple_error(path: Path, cuts: lis
 WORDS = GOOD.decode().replace("><", "> <").replace('"', ' " ').split(" ")
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=nightly(400, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(swaps=st.lists(st.tuples(*[st.integers(0, len(WORDS) - 1)] * 2), min_size=1, max_size=6))
 def test_shuffled_urdf_words_give_a_robot_or_a_supple_error(swaps: list[tuple[int, int]]) -> None:
     words = list(WORDS)

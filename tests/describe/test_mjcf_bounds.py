@@ -19,7 +19,7 @@ resource = pytest.importorskip("resource")
 SUPPORT = Path(__file__).parents[1] / "support"
 MEGABYTES = 500
 CALLS = 2_000_000  # largest number of function calls of a case: 500 for each allowed element
-PART = nightly(1, 3)  # files that are read have the allowed size, or a third of it
+PART = nightly(1, 8)  # files that are read have the allowed size, or an eighth of it
 WHOLE = "siblings"  # the one that always has the allowed size
 
 

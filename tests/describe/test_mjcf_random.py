@@ -9,6 +9,7 @@ import pytest
 from test_mjcf import MASS, assert_as_mujoco
 
 from cases import each
+from sizes import nightly
 from supple.describe import mjcf
 
 mujoco = pytest.importorskip("mujoco")
@@ -102,7 +103,7 @@ class Writer:
         return f'<mujoco model="m">{compiler}{self.defaults()}{before}{world}</mujoco>'
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(nightly(60, 20)))
 def test_links_and_sites_have_the_poses_of_mujoco(seed: int) -> None:
     text = Writer(seed).model()
     assert_as_mujoco(mjcf(text), text, seed)
@@ -116,7 +117,7 @@ def test_links_and_sites_have_the_poses_of_mujoco(seed: int) -> None:
 
 
 @pytest.mark.parametrize("what", ['body="first" ', ""], ids=["body", "world"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(nightly(10, 4)))
 def test_attached_models_lie_where_mujoco_attaches_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, what: str
 ) -> None:

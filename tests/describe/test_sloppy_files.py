@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from cases import each
+from sizes import nightly
 from supple.describe import Description, urdf
 from supple.errors import DescriptionError
 from warned import warned
 
-SEEDS = range(20)
+SEEDS = range(nightly(20, 7))
 
 
 def numbers(random: np.random.Generator) -> str:

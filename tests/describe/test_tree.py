@@ -11,6 +11,7 @@ import pytest
 
 from cases import each
 from samples import random_tree
+from sizes import nightly
 from slow_fk import coordinates, fk
 from supple.describe import Description, Frame, Joint, Mimic
 from supple.errors import DescriptionError
@@ -123,7 +124,7 @@ def test_huge_mimic_coefficients_are_refused_also_when_composed(
 
 
 def test_long_chains_are_read_without_recursion() -> None:
-    n = 10_000
+    n = nightly(10_000, 3_000)
     last = n - 1
     joints = [turn(f"j{i}", f"l{i}", f"l{i + 1}") for i in range(n)]
     for i in range(1, n):

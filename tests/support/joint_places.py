@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +66,7 @@ def kinds(text: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in ("x", "y", "z", "rx", "ry", "rz")]
 
 
+@cache  # most files are the same in every copy of the tree
 def part(text: str, name: str) -> str:
     """Return the text of a function, class or table of a Python file; the whole text if ""."""
     if not name:

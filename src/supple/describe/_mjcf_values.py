@@ -170,6 +170,8 @@ class Values:
         """Return a rotation (4, 4) by Euler angles about moving (xyz) or fixed (XYZ) axes."""
         T = np.eye(4)
         for letter, value in zip(compiler.eulerseq, euler, strict=True):
+            if value == 0:
+                continue
             turn = {"x": rotation_x, "y": rotation_y, "z": rotation_z}[letter.lower()]
             R = turn(compiler.angle(float(value)))
             T = T @ R if letter.islower() else R @ T
