@@ -11,6 +11,7 @@ import pytest
 
 import supple as sp
 from parquet_targets import contents, reachable, solved_targets, write
+from sizes import nightly
 from supple.cluster import Solve, solve_parquet
 from supple.errors import InputError
 
@@ -25,7 +26,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
     return solved_targets(UR5E, tmp_path_factory.mktemp("uninterrupted"), ROWS, PART_ROWS)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(nightly(2, 1)))
 def test_a_job_continues_after_kills_at_random_times(
     seed: int, tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
@@ -48,11 +49,10 @@ import pyarrow.parquet
 import supple as sp
 from pathlib import Path
 from supple.cluster import Solve, solve_parquet
-folder, what = sys.argv[1:]
-place, name = (os, "fsync") if what == "fsync" else (Path, "replace")
-real = getattr(place, name)
-def run(step):
-    calls = itertools.count(1)
+folder = sys.argv[1]
+def run(what, step):
+    place, name = (os, "fsync") if what == "fsync" else (Path, "replace")
+    real, calls = getattr(place, name), itertools.count(1)
     def crash(*arguments):
         now = next(calls) == step
         if now and what != "renamed":
@@ -62,35 +62,35 @@ def run(step):
             os.kill(os.getpid(), 9)
         return made
     setattr(place, name, crash)
-    solve_parquet(Solve(robot), folder + "/t.parquet", f"{folder}/{step}", part_rows=20)
+    solve_parquet(Solve(robot), folder + "/t.parquet", f"{folder}/{what}{step}", part_rows=20)
 robot = sp.load("ur5e")
 sp.solve(robot, robot.fk(robot.neutral()))  # compiles the solver for all processes
-for step in range(1, 100):
-    pid = os.fork()
-    if pid == 0:
-        run(step)
-        os._exit(0)
-    if os.waitpid(pid, 0)[1] == 0:
-        print(step - 1)
-        break
+for what in sys.argv[2:]:
+    for step in range(1, 100):
+        pid = os.fork()
+        if pid == 0:
+            run(what, step)
+            os._exit(0)
+        if os.waitpid(pid, 0)[1] == 0:
+            print(step - 1)
+            break
 """
 
 
-@pytest.mark.parametrize(("what", "steps"), [("fsync", 10), ("rename", 5), ("renamed", 5)])
-def test_a_job_continues_after_a_crash_at_any_write_step(
-    what: str, steps: int, tmp_path: Path
-) -> None:
+def test_a_job_continues_after_a_crash_at_any_write_step(tmp_path: Path) -> None:
     """A run that crashes before a flush, or before or after a renaming, can be continued."""
     file = write(tmp_path / "t.parquet", reachable(UR5E, 60))
     solve_parquet(Solve(UR5E), file, tmp_path / "expected", part_rows=20)
-    command = [sys.executable, "-c", CRASH, str(tmp_path), what]
+    expected, steps = contents(tmp_path / "expected"), {"fsync": 10, "rename": 5, "renamed": 5}
+    command = [sys.executable, "-c", CRASH, str(tmp_path), *steps]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(done.stdout) == steps
-    for step in range(1, steps + 1):
-        out = tmp_path / str(step)
-        assert contents(out) != contents(tmp_path / "expected") or step == steps
-        solve_parquet(Solve(UR5E), file, out, part_rows=20)
-        assert contents(out) == contents(tmp_path / "expected")
+    assert [int(count) for count in done.stdout.split()] == list(steps.values())
+    for what, last in steps.items():
+        for step in range(1, last + 1):
+            out = tmp_path / f"{what}{step}"
+            assert contents(out) != expected or step == last, out.name
+            solve_parquet(Solve(UR5E), file, out, part_rows=20)
+            assert contents(out) == expected, out.name
 
 
 FILL = """
@@ -191,7 +191,7 @@ def test_the_number_of_threads_does_not_change_the_bytes_of_a_job(
         "import sys, supple as sp; from supple.cluster import Solve, solve_parquet\n"
         "solve_parquet(Solve(sp.load('ur5e')), sys.argv[1], sys.argv[2], part_rows=500)"
     )
-    for threads in ("1", "3"):
+    for threads in nightly(("1", "3"), ("3",)):
         out = tmp_path / threads
         environment = {**os.environ, "SUPPLE_THREADS": threads}
         command = [sys.executable, "-c", code, str(file), str(out)]
