@@ -20,6 +20,7 @@ from supple.papers import EXPERIMENTS, Outcome
 
 import supple
 from commands import run
+from sizes import nightly
 from supple.__main__ import main
 from supple.cli import COMMANDS
 
@@ -50,7 +51,8 @@ def test_the_paper_command_prints_only_json_with_the_numbers_of_the_python_call(
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("later", [0.0, 3.0])  # [s] while workers import, and while they compute
+# [s] while workers import, and while they compute
+@pytest.mark.parametrize("later", [0.0, nightly(3.0, 1.5)])
 def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: float) -> None:
     """SIGINT to the process group, as from a terminal, ends all processes with exit status 130.
 

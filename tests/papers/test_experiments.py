@@ -80,7 +80,7 @@ def test_drawing_a_figure_twice_gives_the_same_file(
     assert style.rendered(ran("w-one-link"), "w-one-link", "svg") == drawn("w-one-link")
 
 
-@pytest.mark.parametrize("name", a_third(list(EXPERIMENTS), "panels"))
+@every
 def test_every_panel_of_a_figure_has_a_title_and_labels(
     pictures: Callable[[str], Figure], name: str
 ) -> None:

@@ -15,10 +15,14 @@ from matplotlib.legend import Legend
 from matplotlib.text import Annotation, Text
 from supple.papers import EXPERIMENTS, Outcome
 
+from sizes import a_third
+
 Array = np.ndarray
 Ran = Callable[[str], Outcome]
 Pictures = Callable[[str], Figure]
 every = pytest.mark.parametrize("name", EXPERIMENTS)
+# The figures whose SVG other tests read, because a layout takes half a second.
+some = pytest.mark.parametrize("name", a_third(list(EXPERIMENTS), "svg"))
 
 
 def panels(figure: Figure) -> Iterator[Axes]:
@@ -59,9 +63,9 @@ def legends(figure: Figure) -> list[Legend]:
 # ---- laws of all figures -------------------------------------------------------------------------
 
 
-@every
-def test_annotations_of_figures_are_drawn(pictures: Pictures, name: str) -> None:
-    for ax in panels(pictures(name)):
+@some
+def test_annotations_of_figures_are_drawn(laid_out: Pictures, name: str) -> None:
+    for ax in panels(laid_out(name)):
         for text in ax.texts:
             if isinstance(text, Annotation):
                 assert is_drawn(ax, text), (title_of(ax), text.get_text(), text.xy)
@@ -89,9 +93,9 @@ def written(figure: Figure) -> Iterator[tuple[str, Text]]:
         yield text.get_text(), text
 
 
-@every
-def test_texts_of_figures_are_inside_the_picture(pictures: Pictures, name: str) -> None:
-    figure = pictures(name)
+@some
+def test_texts_of_figures_are_inside_the_picture(laid_out: Pictures, name: str) -> None:
+    figure = laid_out(name)
     for words, text in written(figure):
         if text.get_text().strip() and text.get_visible():
             box = Text.get_window_extent(text)
@@ -99,11 +103,11 @@ def test_texts_of_figures_are_inside_the_picture(pictures: Pictures, name: str) 
             assert cut < 1, f"{words}: cut by {cut:.0f} pixels"
 
 
-@every
-def test_titles_and_labels_do_not_overlap(pictures: Pictures, name: str) -> None:
+@some
+def test_titles_and_labels_do_not_overlap(laid_out: Pictures, name: str) -> None:
     boxes = [
         (words, Text.get_window_extent(text))
-        for words, text in written(pictures(name))
+        for words, text in written(laid_out(name))
         if text.get_text().strip() and text.get_visible() and not isinstance(text, Annotation)
     ]
     for (one, a), (other, b) in combinations(boxes, 2):

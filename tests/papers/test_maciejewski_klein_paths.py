@@ -82,7 +82,7 @@ def test_random_paths_have_the_properties_described_in_the_paper(
 
 def test_shares_of_paths_are_means_of_single_verdicts(ran: Ran) -> None:
     outcome = ran("mk-paths")
-    assert len(outcome.curves["path"]) >= nightly(500, 60)
+    assert len(outcome.curves["path"]) >= nightly(500, 24)
     for name, share in outcome.quantities.items():
         verdicts = outcome.curves[name]
         assert set(verdicts) <= {0.0, 1.0}
