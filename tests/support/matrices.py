@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
@@ -52,6 +53,7 @@ def spectra(k: int) -> Iterator[tuple[str, np.ndarray]]:
     yield "pairs", np.repeat(np.linspace(2, 1, (k + 1) // 2), 2)[:k]
 
 
+@cache
 def hard(m: int, n: int, dtype: np.dtype, seed: int = 0) -> dict[str, np.ndarray]:
     """Return matrices (m, n) by name: easy ones, and numerically hard ones."""
     rng = np.random.default_rng((seed, m, n))
