@@ -135,7 +135,7 @@ def test_lambda2_of_a_row_does_not_depend_on_the_batch(
     _, batch = hard(6, dtype)
     whole = kernel(rule, batch)
     for size in (1, 2, 3, 5, 7, 8, 9, 15, 17, 33):
-        for first in (0, 1, 250):
+        for first in (0, 1, 100):
             part = tuple(x[first : first + size] for x in batch)
             assert kernel(rule, part).tobytes() == whole[first : first + size].tobytes()
     order = np.random.default_rng(3).permutation(len(whole))
