@@ -7,6 +7,7 @@ import pytest
 
 import supple
 from floating import floating_arm
+from sizes import nightly
 from some_tasks import Some, some_tasks
 from supple import PoseTask, PositionTask, PostureTask
 from supple.errors import InputError
@@ -32,7 +33,7 @@ def samples(robot: supple.Robot, count: int) -> list[Some]:
 def test_linearizations_of_the_kernel_agree_with_python(robot: supple.Robot, dtype: type) -> None:
     few = 200 * np.finfo(dtype).eps
     q = robot.random(5, seed=4).astype(dtype)
-    for some in samples(robot, 6):
+    for some in samples(robot, nightly(6, 2)):
         lin = supple.linearize(robot, some.task, q, some.target)
         J, e = lin.J, lin.e
         layout = compile_tasks(robot, (some.task,))
