@@ -6,10 +6,10 @@
     q, success = supple.jax.solve(solver, T)            T (..., 4, 4) -> q (..., nq), success (...)
     T = supple.jax.fk(robot, q)                         the poses of the end effectors
 
-All functions work with `jax.jit`, `jax.vmap` and `jax.grad`. Leading axes are batch axes; float32
-gives float32, and the work is done in float64, on the CPU. Gradients are of first order, in reverse
-mode. XLA calls the kernel as foreign functions (`jax.ffi`), without Python. Versions of JAX without
-`jax.ffi`, solvers that need Python, and GPUs use `jax.pure_callback`.
+All functions work with `jax.jit`, `jax.vmap` and `jax.grad`. Leading axes are batch axes. Results
+for float32 are float32; all computations are in float64, on the CPU. Gradients are of first order,
+in reverse mode. XLA calls the kernel as foreign functions (`jax.ffi`), without Python. Versions of
+JAX without `jax.ffi`, solvers that need Python, and GPUs use `jax.pure_callback`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _checked(name: str, given: Any, tail: tuple[int, ...], dtype: Any = None) ->
     """Return an array (..., *tail) of float32 or float64.
 
     Raises:
-        InputError: The argument is no such array.
+        InputError: The argument is not an array of this type and shape.
     """
     try:
         array = jnp.asarray(given)

@@ -52,8 +52,8 @@ def __dir__() -> list[str]:
 
 
 TOLERANCE = POSE_TOLERANCE
-_MAX_ANGLE = 4 * np.pi  # beyond it, an angle is probably in degrees [rad]
-_MAX_TOLERANCE = 0.1  # beyond it, the nearest rotation may be far from the intended one
+_MAX_ANGLE = 4 * np.pi  # a larger angle is probably in degrees [rad]
+_MAX_TOLERANCE = 0.1  # with a larger one, the nearest rotation may be far from the intended one
 
 
 _QUATERNION = "A quaternion is given by its order: wxyz=(w, x, y, z) or xyzw=(x, y, z, w)."
@@ -119,7 +119,7 @@ def pose(
 
 
 def _vectors(position: ArrayLike) -> Matrix:
-    """Return positions (..., 3); the error for a pose (4, 4) refers to `orthonormalize`."""
+    """Return positions (..., 3) after checking; the error for poses names `orthonormalize`."""
     array = real_numbers(position, "position must be finite real numbers of shape (..., 3)")
     if array.shape[-2:] == (4, 4):
         raise InputError(
@@ -235,8 +235,8 @@ def euler(pose: ArrayLike, sequence: str) -> Matrix:
         "extrinsic xyz"     about the fixed axes:   R = Rz(c) Ry(b) Rx(a), the same as "rpy"
 
     The middle angle is in [0, π] if the first and last axes are the same, else in [-π/2, π/2]. At
-    the ends of this range the other two angles rotate about the same axis, and the leftmost one in
-    the formula of R is set to 0.
+    the ends of this range, the other two angles rotate about the same axis, and the leftmost angle
+    in the formula of R is set to 0.
 
     Args:
         pose: Poses (..., 4, 4), or rotations (..., 3, 3).

@@ -7,8 +7,8 @@
     T = supple.torch.fk(robot, q)                       the poses of the end effectors
 
 All functions are operators of PyTorch: they work with autograd, `torch.vmap` and
-`torch.compile(fullgraph=True)`. Leading axes are batch axes; float32 gives float32, and the work is
-done in float64. Results are on the device of the arguments, where the work is done. Gradients are
+`torch.compile(fullgraph=True)`. Leading axes are batch axes. Results for float32 are float32; all
+computations are in float64, on the device of the arguments, where the results stay. Gradients are
 of first order.
 """
 
@@ -144,9 +144,10 @@ def solve(
         T̄ -> x̄ = (J Jᵀ + λ²I)⁻¹ J q̄_F         q̄0 = q̄_F - Jᵀ x̄
 
     is the derivative of the solution that stays nearest to q as T changes: joints at a limit stay
-    there, and a redundant arm moves as little as possible. For redundant arms it is the derivative
-    of `solve` as q0 tends to q; its image J dq is always exact. The gradient with respect to T is
-    tangent to the rotations: it gives the right result for any parametrization of T.
+    there, and a redundant arm moves as little as possible. For redundant arms, this is the
+    derivative of `solve` as q0 tends to q; its image J dq is always exact. The gradient with
+    respect to T is tangent to the rotations: it gives the right result for any parametrization of
+    T.
 
     A target that is not met has a zero gradient. Near a singularity the gradient is damped: it is
     at most |q̄| / (2λ), with λ = damping ‖J‖, where the rows of positions and rotations are
@@ -313,7 +314,7 @@ def step(
 
         q̇ = Jᵀ (J Jᵀ + lambda2 I)⁻¹ twist
 
-    It is the step `DLS(Constant(lambda2))` without limits, with gradients for q and the twist.
+    This is the step `DLS(Constant(lambda2))` without limits, with gradients for q and the twist.
 
     Args:
         robot: The robot.

@@ -1,4 +1,4 @@
-"""Validation of configurations, poses, numbers and names."""
+"""Check configurations, poses, numbers and names given as arguments."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _first(wrong: NDArray[np.bool_], name: str) -> tuple[str, tuple[np.intp, ...
 def finite_array(
     given: ArrayLike, shape: tuple[int, ...], name: str, *, batch: bool = False
 ) -> NDArray[np.float64]:
-    """Return `given` as a new float64 array of a given shape, with leading axes if `batch`.
+    """Return `given` as a new float64 array of a shape; if `batch`, with any leading axes.
 
     Raises:
         InputError: `given` is not an array of finite real numbers, or has another shape.

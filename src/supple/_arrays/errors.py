@@ -58,7 +58,7 @@ def raise_too_many_axes(axes: int) -> NoReturn:
 
 
 def raise_shared_out() -> NoReturn:
-    """Raise the error for two output arrays that share memory."""
+    """Raise the error for two arrays for results that share memory."""
     raise InputError("out must be two separate arrays; given: arrays that share memory")
 
 

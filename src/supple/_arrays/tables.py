@@ -1,8 +1,8 @@
 """Read and write named arrays in npz, csv and Parquet files; files are written atomically.
 
 An array (K,) is one column. An array (K, m) has m labels and is stored as m columns "name:label",
-except in npz files, which store the array itself. Arrays may have different lengths: the columns of
-shorter ones begin with empty cells.
+except in npz files, which store the array itself. Arrays may have different lengths: the column of
+a shorter array begins with empty cells.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def pyarrow() -> tuple[Any, Any]:
 
 
 def _from_columns(columns: Any) -> Table:
-    """Return a table from columns; the m columns "name:label" of a name form an array (K, m)."""
+    """Return a table from columns; m columns "name:label" of one name become an array (K, m)."""
     arrays: dict[str, Array] = {}
     groups: dict[str, list[tuple[str, Array]]] = {}
     for name, values in columns:

@@ -1,7 +1,7 @@
 """Types of arguments that are arrays, of NumPy or of libraries with arrays in GPU memory.
 
 Results are annotated as NumPy arrays, or as `GpuArray` where all arguments are in GPU memory. The
-annotations cannot express that arrays of another library in host memory give arrays of the same
+annotations cannot express that arguments in host memory from another library give results of that
 library.
 """
 

@@ -1,1 +1,1 @@
-"""The process that supple runs in: threads, instruction set, forks and the end of the program."""
+"""Settings of the process that runs supple, its forks, and the cleanup at its end."""

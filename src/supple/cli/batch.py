@@ -1,4 +1,4 @@
-"""`supple batch`: solve the poses in Parquet files, in parts that are kept if a run is killed."""
+"""`supple batch`: solve the poses in Parquet files; a killed run keeps its finished parts."""
 
 from __future__ import annotations
 

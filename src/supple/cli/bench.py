@@ -24,8 +24,8 @@ def bench(robot: sp.Robot, poses: int, as_json: bool) -> None:
     """Measure the speed of this machine: kinematics, a servo step, one pose, a batch of poses.
 
     Each time is the median of short runs; on a busy machine times vary. A servo step has default
-    damping and limits; it is timed at the least and at the most singular of 256 random
-    configurations. `make bench` in a clone of the repository compares with other libraries.
+    damping and limits; it is timed at two of 256 random configurations: the least singular and the
+    most singular one. `make bench` in a clone of the repository compares with other libraries.
     """
     if poses < 1:
         raise click.UsageError(f"--poses must be above 0; given: {poses}")

@@ -131,11 +131,11 @@ def progress(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def expect(ray: Any) -> Callable[[float], None]:
-    """Return a function that announces, on stderr, a run of more than a minute.
+    """Return a function that prints the expected time of a run of more than a minute on stderr.
 
     Args:
-        ray: The options of a Ray cluster, for which only the time on one core is announced; None
-            for this machine.
+        ray: The options of a Ray cluster, whose time is stated for a single core; None for this
+            machine.
     """
 
     def announce(seconds: float) -> None:
@@ -154,7 +154,7 @@ def expect(ray: Any) -> Callable[[float], None]:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in two digits and a unit: "1.5 hours"."""
+    """Return a duration as text with two digits and a unit, such as "1.5 hours"."""
     for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 1.5 * size:
             return f"{float(f'{seconds / size:.2g}'):g} {unit}"
@@ -218,7 +218,7 @@ def write_figure(figure: Any, path: Path) -> None:
 def write_motion(
     motion: Any, out: Path | None, plot: Path | None, animate: Path | None = None
 ) -> None:
-    """Write a trajectory, the figure of its curves and its animation to the files given."""
+    """Write a trajectory, its figure and its animation, each to its file if one is given."""
     if out is not None:
         with writing(out):
             motion.save(out)

@@ -63,7 +63,7 @@ def machine() -> dict[str, Any]:
 
 
 def extras() -> dict[str, Any]:
-    """Return the missing packages of each extra."""
+    """Return the names of the packages that each extra needs and that are not installed."""
     return {
         name: [each for each in wanted if not _installed(each)] for name, wanted in EXTRAS.items()
     }

@@ -1,4 +1,4 @@
-"""Error messages of the library in the terms of the command line."""
+"""Change error messages of the library to the terms of the command line."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _PHRASES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 def in_options(message: str, command: click.Command | None = None) -> str:
     """Return a message with options of a command instead of arguments in Python.
 
-    A name with an underscore or a digit, such as max_move or q0, always means the argument. A plain
-    word such as count means it only at the beginning of the message and before an equals sign.
+    A word with an underscore or a digit, such as max_move or q0, is always taken as an argument. A
+    plain word, such as count, is taken as an argument only at the beginning of the message or
+    before an equals sign.
     """
     for phrase, words in _PHRASES:
         message = re.sub(phrase, words, message)

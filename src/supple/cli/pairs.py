@@ -37,17 +37,17 @@ _WHY_CLOSE = {
 @click.option("--samples", default=10_000, show_default=True, help="Number of configurations.")
 @as_json_option
 def pairs(robot: sp.Robot, out: Path | None, samples: int, as_json: bool) -> None:
-    """Find pairs of links that need no collision check or less clearance, each with the reason.
+    """Find pairs of links that need no collision check, or less clearance, and say why.
 
     \b
       supple pairs arm.urdf --out arm.srdf
       supple check arm.urdf scene.json --srdf arm.srdf
 
     Shapes are those of the <collision> elements of a URDF file, or the geoms of an MJCF file.
-    Configurations are drawn inside the joint limits, the same ones in every run. Pairs that overlap
-    in no sample are listed to save time; the samples do not prove that they cannot collide. By
-    default, a World does not check the pairs that are listed for other reasons. Links that are
-    close by construction are listed with the smaller clearance that they keep.
+    Every run draws the same configurations inside the joint limits. Pairs that overlap in no sample
+    are listed too: leaving them out saves time, but the samples do not prove that they cannot
+    collide. By default, a World does not check the pairs that are listed for other reasons. Links
+    that are close by construction are listed with a smaller clearance, which they must keep.
     """  # noqa: D301
     check_writable(out)
     if not robot.shapes:

@@ -1,4 +1,4 @@
-"""`supple paper`: run the experiments of the papers; write claims, figures, curves or a page."""
+"""`supple paper`: run experiments of papers; print claims, write figures, curves or a page."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _write_curves(folder: Path | None, name: str, outcome: Outcome | Finding) ->
 def _claims(
     experiment: Experiment, outcome: Outcome | Finding, values: Mapping[str, float]
 ) -> None:
-    """Print the claims of a paper, the measurements and the verdicts as a table or a list."""
+    """Print each claim of a paper with its measurement and verdict, as a table or a list."""
     console, title = Console(), f"{experiment.name}: {experiment.title}"
     rows = [
         (plain(claim.statement), plain(claim.measured), _mark(claim.holds), plain(claim.why))

@@ -192,7 +192,7 @@ scene_options = _options(
 def world_arguments(
     robot: sp.Robot, scene: Path | None, srdf: Path | None, clearance: float
 ) -> dict[str, Any]:
-    """Return the values of `scene_options` as arguments of a function; none without a world."""
+    """Return the values of `scene_options` as arguments of a function; empty without a world."""
     if scene is not None or srdf is not None:
         return {"world": world_of(robot, scene, srdf), "clearance": clearance}
     if clearance:
@@ -201,7 +201,7 @@ def world_arguments(
 
 
 def certificate_values(certificate: sp.collision.Certificate | None) -> dict[str, Any]:
-    """Return a certificate as plain values; none without a world."""
+    """Return a certificate as plain values; empty without a world."""
     if certificate is None:
         return {}
     return {
@@ -222,7 +222,7 @@ def world_of(robot: sp.Robot, scene: Path | None, srdf: Path | None) -> sp.World
 
 
 def one_target(**given: Any) -> tuple[Array, bool]:
-    """Return a pose (4, 4), or a position (3,) if no rotation is given; and whether it is a pose.
+    """Return the target and whether it is a pose (4, 4); without a rotation it is a position (3,).
 
     `given` are the values of `target_options`.
     """
@@ -241,10 +241,10 @@ def one_target(**given: Any) -> tuple[Array, bool]:
 
 
 def targets_in(file: Path) -> tuple[Array, bool, Table]:
-    """Return poses (N, 4, 4) or positions (N, 3), whether they are poses, and the table of a file.
+    """Return the targets in a file, whether they are poses, and the table of the file.
 
-    If columns give the poses, a row that contains a number that is not finite becomes a matrix of
-    NaN.
+    Targets are poses (N, 4, 4) or positions (N, 3). A pose from columns with a number that is not
+    finite is a matrix of NaN.
 
     Raises:
         InputError: The table has neither x, y, z nor (in an npz file) the array T.
@@ -311,7 +311,7 @@ def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> A
 
 
 def _first_word(part: Array) -> tuple[int, Any]:
-    """Return the row and the text of the first entry of a column that is not a number."""
+    """Return the row and the text of the first entry that is not a number in a column."""
     for row, word in enumerate(part.ravel().tolist()):
         try:
             float(word)
@@ -321,7 +321,7 @@ def _first_word(part: Array) -> tuple[int, Any]:
 
 
 def tasks_for(robot: sp.Robot, frame: str | None, poses: bool) -> Any:
-    """Return the task for the pose, or only the position, of one frame.
+    """Return the task for the pose of one frame, or for its position if `poses` is false.
 
     Raises:
         InputError: The robot has several end effectors and `frame` is None.

@@ -88,8 +88,9 @@ def solve(
     output has one row for each pose: the joints, the status and the errors. The output file is
     written completely or not at all.
 
-    With --q0, the output also has the distance of the joints from q0, and whether the solution is
-    on the branch of q0, that is, whether a motion that crosses no singularity connects them.
+    With --q0, the output also has the distance of the joints from q0, and states whether the
+    solution is on the branch of q0, that is, whether a motion without a singularity connects the
+    two.
 
     With --world, solutions are free of collisions with the obstacles of a scene and between links;
     with --srdf alone, only between links.

@@ -83,8 +83,8 @@ def view(
     """Open a robot in the browser, and drag its end effectors through singularities.
 
     ROBOT is the name of a built-in robot (panda by default), or a URDF or MJCF file, which is shown
-    with its meshes. The page is served to this machine only, unless --host is given. Targets of
-    robots with several end effectors, such as y and double_y, move by themselves at first. Ctrl-C
+    with its meshes. The page is served to this machine only, unless --host is given. If a robot has
+    several end effectors, such as y and double_y, their targets first move by themselves. Ctrl-C
     stops the server.
     """
     from supple.view.viewer import Viewer

@@ -54,10 +54,10 @@ class Solve:
 
         dataset.map_batches(supple.cluster.Solve(robot), batch_size=65_536)
 
-    Called with a batch of targets (columns as listed in `supple.cluster.schema`), it returns the
-    columns of the batch and those of the solutions: q:JOINT [rad or m], status, position_error [m],
-    rotation_error [rad], iterations and restarts. With `branches`, a target has a row for each of
-    its solutions, the best first, and the column `branch` contains the index of the solution.
+    Called with the columns of a batch of targets (listed in `supple.cluster.schema`), a stage
+    returns these columns and those of the solutions: q:JOINT [rad or m], status, position_error
+    [m], rotation_error [rad], iterations and restarts. With `branches`, a target has a row for each
+    of its solutions, the best first, and the column `branch` contains the index of the solution.
 
     Attributes:
         robot: The robot to solve for.
@@ -100,7 +100,7 @@ class Solve:
         self._driver(True)
 
     def __call__(self, columns: Columns) -> dict[str, Array]:
-        """Return the columns of a batch of targets and those of their solutions."""
+        """Return a batch's columns of targets together with the columns of the solutions."""
         where = "the batch"
         targets = targets_of({name: _array_kind(each) for name, each in columns.items()}, where)
         rows, found = self.solutions(columns, targets)
@@ -234,7 +234,7 @@ class BatchJob:
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The number of targets of each part."""
+        """The number of targets in each part."""
         return self.source.sizes
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:

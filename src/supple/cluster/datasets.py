@@ -3,7 +3,7 @@
 The columns, version 1:
 
     sample                        index of the sample (int64)
-    path, step                    index of the path, and of the sample on it; only with "paths"
+    path, step                    index of the path, and index along the path; only with "paths"
     branch                        index of the solution of the pose; only with `branches`
     q:JOINT                       joint positions [rad or m] (double)
     x y z  qw qx qy qz            pose of the frame in the world [m], unit quaternion (double)
@@ -60,7 +60,7 @@ SCHEMES = ("joints", "workspace", "singular", "paths")
 BLOCK_SAMPLES = 1024  # number of samples that share a stream of random numbers
 PATH_SAMPLES = 32  # number of samples of a path
 PART_ROWS = 131_072  # number of samples in a part
-_SINGULAR_CANDIDATES = 32  # configurations of which the one nearest to a singularity is taken
+_SINGULAR_CANDIDATES = 32  # random configurations; the one nearest to a singularity is the sample
 _MAX_SEEDS = 32  # maximum number of seeds for a random pose, which may be out of reach
 _MAX_POSE_TRIALS = 10_000  # number of random poses that are tried for a sample of "workspace"
 _MAX_COUNT = 2**53
@@ -130,7 +130,7 @@ class DatasetJob:
         return [min(self.part_rows, self.count - first) for first in firsts]
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
-        """Return a part as an Arrow table, and its number of samples and of rows by split."""
+        """Return a part as an Arrow table, and counts: of samples, and of rows by split."""
         pa, _ = pyarrow()
         first = index * self.part_rows
         sample = np.arange(first, first + self.sizes[index])
@@ -189,7 +189,7 @@ class DatasetJob:
         return self.robot.random(BLOCK_SAMPLES, seed=random)
 
     def _singular(self, random: np.random.Generator, threads: int | None) -> Array:
-        """Return configurations, each the nearest to a singularity among 32 random ones."""
+        """Return configurations; each is the one nearest to a singularity among 32 random ones."""
         q = self.robot.random((BLOCK_SAMPLES, _SINGULAR_CANDIDATES), seed=random)
         sigma = self.robot.singular_values(q, self.frame, threads=threads)[..., -1]
         return np.asarray(q[np.arange(BLOCK_SAMPLES), sigma.argmin(axis=1)])

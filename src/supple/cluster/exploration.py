@@ -43,10 +43,10 @@ class Exploration:
 
     Attributes:
         reached: Whether a pose is reached (k, voxels).
-        solved: Whether a search decided that a pose is reached or not (k, voxels); the other poses
-            take the results of their neighbors.
+        solved: Whether a search decided the result of a pose (k, voxels); other poses have the
+            result of their neighbors.
         manipulability: Manipulability of the solution (k, voxels); interpolated if not solved.
-        sigma_min: Smallest singular value of the solution (k, voxels), interpolated likewise.
+        sigma_min: Smallest singular value of the solution (k, voxels); interpolated if not solved.
     """
 
     def __init__(self, count: int, grid: Grid, values: bool) -> None:
@@ -60,8 +60,9 @@ class Exploration:
     def unknown(self, stride: int, *, first: bool) -> tuple[Array, Array]:
         """Return the poses to solve on a grid: indices of orientations (N,) and of voxels (N,).
 
-        On the first grid these are all poses. On later grids, a new voxel whose neighbors on the
-        previous grid have equal results gets this result, and the remaining poses are returned.
+        On the first grid these are all poses. On later grids, a new voxel gets the result of its
+        neighbors on the previous grid if they all have the same one; the remaining poses are
+        returned.
 
         Args:
             stride: Spacing of the grid, in voxels of the finest grid.

@@ -2,8 +2,9 @@
 
 For one orientation, the reachable positions are a region of space. All voxels of a coarse grid are
 solved first. On each finer grid, a new voxel whose coarse neighbors are all reached, or all not
-reached, gets the same result without a search; only the others, near the boundary of the region,
-are solved. Orientations are independent of each other: each part of the job has some of them.
+reached, gets the same result without a search; only the other new voxels, near the boundary of the
+region, are solved. Orientations are independent of each other: each part of the job computes some
+orientations.
 
 Tuned constants and the measurements that chose them: docs/constants.md.
 """
@@ -44,7 +45,7 @@ Array = NDArray[Any]
 
 VERSION = 1
 _FEW_SEEDS = 8  # maximum number of seeds of a pose in the first search
-_MORE_SEEDS = 32  # the same in a second search, for unreached poses next to a reached one
+_MORE_SEEDS = 32  # maximum in a second search, for unreached poses next to a reached one
 _TOGETHER = {"cpu": 1, "cuda": 16}  # orientations in a part: a GPU needs many poses at a time
 _SAMPLES = 65_536  # number of random configurations whose positions determine the default bounds
 _BOUNDS_MARGIN = 0.05  # margin of the default bounds around these positions, relative to the reach
@@ -55,7 +56,7 @@ _PSI = 1.533751168755204288118041  # ψ⁴ = ψ + 4
 def uniform_orientations(count: int) -> NDArray[np.float64]:
     """Return unit quaternions (count, 4), scalar first, spread evenly over all orientations.
 
-    They are points of a super-Fibonacci spiral on the sphere S³, evenly spread for any count.
+    They are points of a super-Fibonacci spiral on the sphere S³, and spread evenly for any count.
 
     References:
         Alexa 2022, Super-Fibonacci spirals: fast, low-discrepancy sampling of SO(3).
@@ -275,8 +276,8 @@ def reachability(
         bounds: Lower and upper corner (2, 3) of the map in the world [m]; by default a box around
             all positions in reach.
         levels: Number of coarser grids, each with twice the spacing of the next. On the coarsest
-            grid every pose is solved; on finer grids only poses with both reached and unreached
-            neighbors are. With 0, every pose is solved.
+            grid every pose is solved; on a finer grid, only poses with both reached and unreached
+            neighbors. With 0 levels, every pose is solved.
         values: Whether to compute manipulability and smallest singular value as well.
         device: "cuda" for a GPU; None or "cpu" for the CPU.
         ray: The Ray cluster to run on; None to run in this process.

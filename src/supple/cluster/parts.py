@@ -2,7 +2,7 @@
 
 The folder of a job contains these files:
 
-    _manifest.json          the job: its kind, its settings and the number of parts
+    _manifest.json          the kind and the settings of the job, and the number of parts
     part-000000.parquet     the parts, in order
     _summary.json           the number of rows and the job's counts; written after the last part
 

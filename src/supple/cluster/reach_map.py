@@ -177,10 +177,9 @@ class ReachMap:
         return found if found.ndim else np.float32(found)
 
     def reaches(self, pose: ArrayLike) -> NDArray[np.bool_] | np.bool_:
-        """Return whether the map's pose nearest to each given pose is reached, (...).
+        """Return for each given pose whether the nearest pose of the map is reached (...).
 
-        This is only a lookup: the given pose itself may have another result, which `supple.solve`
-        computes.
+        This is only a lookup: `supple.solve` may have another result for the given pose itself.
 
         Args:
             pose: Poses (..., 4, 4) of the frame in the world [m].
@@ -350,7 +349,7 @@ class ReachMap:
 
 
 def _moved(robot: Robot, base: Array, T: Array) -> Array:
-    """Return poses that are placed relative to the robot's own base as T is relative to `base`.
+    """Return the poses T after the motion that takes `base` to the robot's own base.
 
     The robot at its own base reaches a returned pose if and only if, at `base`, it reaches T.
     """

@@ -46,7 +46,7 @@ POSITION, QUATERNION, MATRIX = ("x", "y", "z"), ("qw", "qx", "qy", "qz"), "T"
 INVALID = "INVALID_TARGET"
 STATUSES = (*(status.name for status in SolveStatus), INVALID)
 _CHUNK = 8192  # number of rows that are converted at a time, so that they fit into the cache
-# Median distance of targets, relative to the reach, above which the unit cannot be m.
+# If the median distance of targets, relative to the reach, is larger, their unit is not m.
 FAR_DISTANCE_RATIO = 50.0
 # Column names of other programs for rotations; they do not tell the order of the numbers.
 _AMBIGUOUS = ("quaternion", "quat", "orientation", "rotation", "pose", "wxyz", "xyzw")

@@ -64,7 +64,7 @@ class Source:
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The number of rows of each part."""
+        """The number of rows in each part."""
         return [piece.rows for piece in self.pieces]
 
     def schemas(self) -> Iterator[tuple[str, Any]]:
@@ -155,8 +155,8 @@ def to_numpy(column: Any) -> Array:
 def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
     """Open a Parquet file, or all Parquet files in a folder in the order of their names.
 
-    A part has at most `part_rows` rows of one file. Small row groups are joined, and large ones are
-    divided.
+    Each part contains rows of a single file, at most `part_rows` of them. Small row groups are
+    joined, and large ones are divided.
 
     Raises:
         InputError: There is no file, or a file is not in the Parquet format.
@@ -183,7 +183,7 @@ def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
 def _footer(path: Path) -> tuple[list[int], list[Any]]:
     """Return the number of rows in each row group of a file, and its name, size and footer hash.
 
-    The last three identify the contents of the file: the footer has the offsets, sizes and ranges
+    Name, size and footer hash identify the contents: the footer has the offsets, sizes and ranges
     of all columns.
     """
     pa, parquet = pyarrow()

@@ -1,4 +1,4 @@
-"""Certificates: what is proven about the distances of all pairs along a curve of the joints.
+"""Certificates: lower bounds of the distances of all pairs along a curve of the joints.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -26,8 +26,8 @@ _RELATIVE_TOLERANCE = 0.01
 class Certificate:
     """What is proven about the distances of all pairs along a motion of the joints.
 
-    The whole motion counts, not only samples of it; obstacles stand still. docs/collision.md has
-    the bound and its assumptions.
+    The proof covers the whole motion, not only samples; obstacles stand still. docs/collision.md
+    describes the bound and its assumptions.
 
     Attributes:
         clearance: Distance that all pairs should keep [m].
@@ -72,11 +72,11 @@ class Certificate:
         return bool(np.isfinite(self.min_clearance))
 
     def at(self, place: float) -> Certificate:
-        """Return this certificate as that of a motion at one place of a path: a reconfiguration."""
+        """Return this certificate for a reconfiguration, a motion at one place of a path."""
         return self if self.interval is None else replace(self, interval=(place, place))
 
     def __and__(self, other: Certificate) -> Certificate:
-        """Return the certificate of this motion followed by another."""
+        """Return the certificate of this motion followed by the motion of `other`."""
         first = other if self.interval is None else self
         least = min(self.min_clearance, other.min_clearance)
         return replace(first, min_clearance=least)
@@ -91,7 +91,7 @@ class Certificate:
 def certificate_of_both(
     one: Certificate | None, other: Certificate | None, t: Array, q: Array
 ) -> Certificate | None:
-    """Return the certificate of two motions joined to one; None if world or clearance differ."""
+    """Return the certificate of two joined motions; None if their worlds or clearances differ."""
     if one is None or other is None or one._place != other._place:
         return None
     return one.again(t, q) if one.clearance == other.clearance else None
@@ -146,8 +146,8 @@ def curve_certificate(
         model: The robot in its world.
         clearance: Distance that all pairs should keep [m].
         curves: Curves of the joints.
-        first: Whether to end at the first part that is not certified; the lower bound is then not
-            that of the whole motion.
+        first: Whether to end at the first part that is not certified; the lower bound then does not
+            hold for the whole motion.
     """
     made = Certificate(clearance, np.inf, _place=(model.robot, model.world))
     if model.kernel is None:

@@ -1,12 +1,13 @@
 """Spheres that are proven to contain a mesh.
 
 A ball is convex: it contains a triangle if it contains the triangle's corners. Triangles are
-divided until they are small, and each part is given to one sphere, whose radius then reaches all
-corners of its parts. No point of the mesh is outside.
+divided into small parts, and each part is assigned to one sphere, whose radius then reaches all
+corners of its parts. No point of the mesh is outside all spheres.
 
 Centers are on the medial axis of the mesh: each is the center of the largest ball inside the mesh
-that touches the surface at a given point. The smallest number of spheres that stick out by no more
-than a given distance is approached by a greedy choice, and this distance is bisected.
+that touches the surface at a given point. For a given distance, a greedy choice finds few spheres
+that stick out by at most this distance; bisection finds the smallest distance for which there are
+not too many.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -32,7 +33,7 @@ _MAX_PARTS = 40_000  # number of parts of triangles above which none is divided
 _PER_SPHERE = 300  # number of parts for each sphere
 _BALL_SAMPLES = 600  # number of surface points at which inner balls are computed
 _SURFACE_SAMPLES = 3000  # number of surface points for choosing among these balls
-_ORIENTATION_BALLS = 9  # number of balls that decide whether triangles face outward
+_ORIENTATION_BALLS = 9  # number of balls by which triangles are found to face outward or inward
 _MAX_SHRINKS = 12  # maximum number of iterations for an inner ball
 _BISECTIONS = 9
 _ROUNDING = 1e-12  # margin for rounding errors, relative to the size of the mesh
@@ -235,7 +236,7 @@ def _is_inside(points: Array, triangles: Array) -> NDArray[np.bool_]:
 def _reaching(centers: Array, inside: Array, parts: Array) -> Array:
     """Return radii (k,) with which each part of a triangle (f, 3, 3) is inside some ball.
 
-    A part belongs to the ball that it makes stick out least; balls without parts have radius zero.
+    A part is assigned to the ball that then sticks out least; balls without parts have radius zero.
     """
     radii = np.zeros(len(centers))
     for begin in range(0, len(parts), 4096):

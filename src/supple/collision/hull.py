@@ -36,8 +36,9 @@ def hull_of(mesh: Mesh, *, max_points: int = MAX_POINTS) -> ConvexHull:
 
     Args:
         mesh: The mesh, whose file is read.
-        max_points: Maximum number of points of the hull, at least 8. With more points, the padding
-            is smaller, but a distance to the hull takes time in proportion to their number.
+        max_points: Maximum number of points of the hull, at least 8. More points give a smaller
+            padding, but the time for a distance to the hull is proportional to the number of
+            points.
 
     Raises:
         DescriptionError: The file is missing or cannot be read.

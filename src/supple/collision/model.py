@@ -60,7 +60,8 @@ class CollisionModel:
         world: The world.
         parts: All shapes.
         pairs: Indices of the two shapes of each pair that is checked (k, 2).
-        allowed: Clearance that suffices for each pair (k,) [m]; infinite if there is none.
+        allowed: Smaller clearance that suffices for each pair (k,) [m]; infinite if the pair must
+            keep the required clearance.
         kernel: The kernel's model; None if there is no pair.
     """
 
@@ -207,7 +208,7 @@ def _allowed(
             i, j = index[one], index[other]
             table[i, j] = table[j, i] = distance
     own = np.array([index[name] for name in parts.owner], dtype=np.intp)
-    count = sum(len(shapes) for _, shapes in links)  # what the robot holds comes after its links
+    count = sum(len(shapes) for _, shapes in links)  # shapes of held objects follow those of links
     of_links = (pairs < count).all(axis=1)
     made[of_links] = table[own[pairs[of_links, 0]], own[pairs[of_links, 1]]]
     return made

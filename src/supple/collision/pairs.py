@@ -1,4 +1,4 @@
-"""Pairs of links that are not checked against each other, or keep less than the clearance, and why.
+"""Find the pairs of links that are not checked, or keep less than the clearance, and the reasons.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -42,9 +42,9 @@ class UncheckedPair(NamedTuple):
 
     Attributes:
         one, other: Names of the links.
-        reason: "adjacent": a joint connects them. "always": they overlap, or are closer than
-            1 mm, in 95 % of the sampled configurations. "never": they overlap in none of
-            these, which is no proof. "excluded": the file excludes the pair.
+        reason: "adjacent": a joint connects them. "always": they overlap, or are closer than 1 mm,
+            in 95 % of the sampled configurations. "never": they overlap in no sample, which is no
+            proof. "excluded": the file excludes the pair.
     """
 
     one: str
@@ -84,14 +84,14 @@ def unchecked_pairs(
 
     Args:
         robot: The robot.
-        links: Shapes of its links, by name of the link; by default `Robot.shapes`.
+        links: Shapes of the robot's links, by link name; by default `Robot.shapes`.
         samples: Number of configurations inside the joint limits that are checked.
         never: Whether pairs that never overlap in the samples are included. Leaving them out saves
             time, but the samples do not prove that they cannot collide.
 
     Raises:
         DescriptionError: The robot's file has a shape that cannot be read.
-        UnknownNameError: The robot has no link of a name.
+        UnknownNameError: The robot has no link with a name in `links`.
     """
     count = int(number(samples, "samples", least=1, most=1e7))
     return _survey(robot, _own_shapes(robot, links), count, never)[0]
@@ -107,21 +107,20 @@ def close_pairs(
     """Return the pairs of links of a robot that keep less than the clearance in a `World`.
 
     The shapes in a file enclose the links with some room, so that neighbors touch. A pair of links
-    therefore need not keep more than its distance in the neutral configuration, less 1 mm. If it
-    is closer than 10 mm in 95 % of the samples, and overlaps by less than 10 mm in all of them, it
-    need not keep more than its least distance in the samples either, less 1 mm. Obstacles, objects
-    that the robot holds, and geoms of the body "world" of an MJCF file always keep the whole
-    clearance.
+    therefore need not keep more than its distance in the neutral configuration, less 1 mm. A pair
+    that is closer than 10 mm in 95 % of the samples, and never overlaps by more than 10 mm, need
+    not keep more than its least distance in the samples, less 1 mm. Obstacles, objects that the
+    robot holds, and geoms of the body "world" of an MJCF file always keep the whole clearance.
 
     Args:
         robot: The robot.
-        links: Shapes of its links, by name of the link; by default `Robot.shapes`.
+        links: Shapes of the robot's links, by link name; by default `Robot.shapes`.
         clearance: Distance that other pairs keep [m].
         samples: Number of configurations inside the joint limits that are checked.
 
     Raises:
         DescriptionError: The robot's file has a shape that cannot be read.
-        UnknownNameError: The robot has no link of a name.
+        UnknownNameError: The robot has no link with a name in `links`.
     """
     least = number(clearance, "clearance", least=0)
     count = int(number(samples, "samples", least=1, most=1e7))
@@ -130,7 +129,7 @@ def close_pairs(
 
 
 def sufficient_clearances(robot: Robot, links: ShapesOfNames) -> dict[tuple[str, str], float]:
-    """Return the distance that suffices for each pair of links that is checked [m]."""
+    """Return the smaller clearance of each close pair of checked links [m], by their names."""
     return {(one, other): d for one, other, d, _ in _survey(robot, links, SAMPLES, False)[1]}
 
 
@@ -146,7 +145,7 @@ def _own_shapes(robot: Robot, links: object) -> ShapesOfNames:
 def _survey(
     robot: Robot, links: ShapesOfNames, samples: int, never: bool
 ) -> tuple[tuple[UncheckedPair, ...], tuple[ClosePair, ...]]:
-    """Return the pairs of links that are not checked, and those that keep a smaller clearance."""
+    """Return the pairs of links that are not checked, and the pairs with a smaller clearance."""
     _, parts = robot_parts(robot, links, ())
     shapes = robot.description.shapes
     excluded = shapes.unchecked if isinstance(shapes, LinkShapes) else ()
@@ -162,7 +161,8 @@ def _survey(
 def adjacent_links(robot: Robot, links: Sequence[str]) -> list[tuple[str, str]]:
     """Return the pairs of given links that one moving joint connects.
 
-    Between them there may be fixed joints and links that are not given: parts without shapes.
+    Fixed joints, and links that are not given (parts without shapes), may lie between the two
+    links.
     """
     has_shape, above = set(links), {}
     for joint in robot.description.joints:
@@ -188,7 +188,7 @@ def _sampled(
     samples: int,
     never: bool,
 ) -> tuple[list[UncheckedPair], list[ClosePair]]:
-    """Return what samples say about pairs of links that are not known to be unchecked."""
+    """Return unchecked and close pairs, found by samples, among pairs that are not in `known`."""
     chain, _ = robot_parts(robot, links, ())
     pairs = parts.pairs_of([(one, other) for one, other, _ in known])
     if chain is None or not len(pairs):
@@ -227,7 +227,7 @@ def _sampled(
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """Distances of pairs of links (k,); the pairs of shapes of two links are a group."""
+    """Distances of pairs of links (k,); all pairs of shapes of the same two links form a group."""
 
     parts: Parts
     chain: _core.Chain

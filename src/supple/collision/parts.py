@@ -1,4 +1,4 @@
-"""The shapes of a robot in a world, as the kernel takes them, and the pairs that are checked."""
+"""Convert the shapes of a robot and its world for the kernel, and list the checked pairs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Parts:
     speed: Array
 
     def __add__(self, other: Parts) -> Parts:
-        """Return the shapes of both."""
+        """Return these shapes followed by those of `other`."""
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(other, name)])
             for name in ("body", "frame", "kind", "pose", "size", "radius", "vertices", "speed")
@@ -101,7 +101,7 @@ class Parts:
     def kernel(
         self, chain: _core.Chain, pairs: Indices, allowed: Array | None = None
     ) -> _core.CollisionModel:
-        """Return the kernel's model of these shapes and pairs, each with a sufficient clearance."""
+        """Return the kernel's model; each of the `pairs` has a sufficient clearance, `allowed`."""
         return _core.CollisionModel(
             chain,
             kind=self.kind,
@@ -167,7 +167,7 @@ def frozen_shapes(given: Mapping[str, tuple[Shape, ...]]) -> ShapesOfNames:
 def robot_parts(
     robot: Robot, links: ShapesOfNames, attached: ShapesOfNames
 ) -> tuple[_core.Chain | None, Parts]:
-    """Return the shapes of a robot's links and of what it holds, and the chain of their frames.
+    """Return the shapes of a robot's links and held objects, and the chain of their frames.
 
     Shapes on one body share a frame, whose kinematics are computed once.
 

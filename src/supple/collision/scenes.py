@@ -44,7 +44,7 @@ Scene = tuple[dict[str, Shape], dict[str, float]]  # obstacles and speeds by nam
 
 
 def read_scene(source: str | os.PathLike[str]) -> Scene:
-    """Return the obstacles of a scene file, and the speeds of those that have one.
+    """Return the obstacles of a scene file, and the speeds of obstacles that have a speed.
 
     Raises:
         DescriptionError: The file cannot be read, or a shape in it is invalid.

@@ -27,8 +27,8 @@ class World:
         world = World.load("scene.json")
         solve(robot, T, world=world)
 
-    A world does not belong to a robot: names of links and frames are checked when it is used with
-    one.
+    A world does not belong to a robot: names of links and frames are checked when the world is used
+    with a robot.
 
     Attributes:
         obstacles: Shapes in the world, by name; their poses are in the world.
@@ -40,9 +40,9 @@ class World:
             "auto": adjacent links, links that overlap in every configuration, and pairs that the
             robot's file excludes. Two parts that no joint moves relative to each other are never
             checked.
-        close: Distances that pairs of links keep where the required clearance is larger [m], by
-            both names, or "auto": links that are close by construction (`close_pairs`).
-            Obstacles and objects that the robot holds always keep the whole clearance.
+        close: Distances that pairs of links keep instead of a larger required clearance [m], by the
+            names of both links, or "auto": those of `close_pairs`. Obstacles and objects that the
+            robot holds always keep the whole clearance.
         speeds: Bounds of the speeds of obstacles that may move [m/s], by name; others stand still.
     """
 
@@ -116,7 +116,7 @@ class World:
         return cls(obstacles, speeds=speeds)
 
     def moved(self, poses: Mapping[str, ArrayLike]) -> World:
-        """Return the world with obstacles at other poses.
+        """Return a copy of the world with some obstacles at other poses.
 
         Args:
             poses: Poses (4, 4) or positions (3,) in the world [m], by name of the obstacle. A
@@ -138,7 +138,7 @@ class World:
         return made
 
     def with_obstacle(self, name: str, shape: Shape, *, speed: float = 0.0) -> World:
-        """Return the world with another obstacle, which replaces one of the same name.
+        """Return a copy of the world with one more obstacle, or with one of this name replaced.
 
         Args:
             name: Name of the obstacle.
@@ -151,7 +151,7 @@ class World:
         return self._changed(obstacles={**self.obstacles, name: shape}, speeds=speeds)
 
     def without(self, name: str) -> World:
-        """Return the world without an obstacle.
+        """Return a copy of the world without the obstacle `name`.
 
         Raises:
             UnknownNameError: There is no such obstacle.
@@ -187,7 +187,7 @@ def _rebuilt(fields: dict[str, object]) -> World:
 
 
 def _named(given: object, what: str, expected: str) -> dict[str, Any]:
-    """Return a mapping with names as keys as a dictionary, checked."""
+    """Return a mapping as a dictionary after checking that its keys are names."""
     if not isinstance(given, Mapping):
         raise InputError(f"{what} must be a mapping: {expected}; given: {short_repr(given)}")
     for name in given:
@@ -203,7 +203,7 @@ def _shapes(given: object, what: str) -> Mapping[str, tuple[Shape, ...]]:
 
 
 def _close(given: object) -> Mapping[tuple[str, str], float] | Literal["auto"]:
-    """Return distances by pairs of names, checked, or "auto"."""
+    """Return distances by pairs of names, or "auto", after checking the argument."""
     if isinstance(given, str) and given == "auto":
         return "auto"
     expected = 'close must be "auto" or distances [m] by pairs of names of links'
@@ -217,7 +217,7 @@ def _close(given: object) -> Mapping[tuple[str, str], float] | Literal["auto"]:
 
 
 def _pairs(given: object) -> tuple[tuple[str, str], ...] | Literal["auto"]:
-    """Return pairs of names, checked, or "auto"."""
+    """Return pairs of names, or "auto", after checking the argument."""
     if isinstance(given, str) and given == "auto":
         return "auto"
     expected = 'unchecked must be "auto" or pairs of names'

@@ -1,3 +1,3 @@
-"""Velocity control: `Servo` computes one step; velocities of many robots, limits and reports."""
+"""Velocity control: steps of a `Servo`, velocities of many robots, their limits and reports."""
 
 from supple.control import velocities as velocities

@@ -94,8 +94,9 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
     It is at most 1/dt, which reaches the target in one step. Unless the step brakes in time
     (`brakes`, as `Yielding` does), it is also at most the gain with which a joint that approaches
     its target at full speed v can still brake: braking begins at the distance v/gain and needs
-    v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk. Within a range r, v is
-    at most sqrt(a r), because the joint starts at rest. Joints that move no task do not count.
+    v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk. In a joint range of
+    length r, v is at most sqrt(a r), because the joint starts at rest. Joints that move no task do
+    not count.
     """
     largest = min(DEFAULT_GAIN, 1 / dt)
     if brakes:
@@ -138,7 +139,7 @@ def largest_curvature(layout: CompiledTasks) -> float:
     robot = layout.robot
     rows = [task.on(robot) for task in layout.tasks]
     frames = _frames_of(rows)
-    if any(one.traits.is_sum for one in rows):  # moved less than the end effectors
+    if any(one.traits.is_sum for one in rows):  # moves less than the end effectors
         frames |= set(robot.tips)
     others = [
         _curvature(task, robot)
@@ -164,7 +165,7 @@ def _curvature(task: Task, robot: Robot) -> float:
 
 
 def task_gains(tasks: Sequence[Task]) -> list[float]:
-    """Return the factors of the tasks on the gain; none if all are 1."""
+    """Return the factor of each task on the gain; an empty tuple if all factors are 1."""
     gains = [task.gain for task in tasks]
     return [] if all(gain == 1 for gain in gains) else gains
 
@@ -172,7 +173,7 @@ def task_gains(tasks: Sequence[Task]) -> list[float]:
 def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:
     """Return the function that converts targets and velocities to the kernel's layout.
 
-    It also raises the error for a configuration, q, that is probably in degrees.
+    The function also raises the error for a configuration q that is probably in degrees.
     """
 
     def convert(name: str, given: Any) -> Array:

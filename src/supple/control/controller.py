@@ -110,7 +110,7 @@ def open_rows(
 ) -> Callable[..., None] | None:
     """Return the function that evaluates open tasks in a control loop; None without open tasks.
 
-    It writes the intervals of rows with ranges to `intervals`, if there are any.
+    If rows have ranges, the function writes their intervals to `intervals`.
     """
     if not layout.open:
         return None
@@ -207,8 +207,8 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
 class PythonStep:
     """A step that runs in Python, between the kernel's kinematics and its limits.
 
-    It keeps the previous linearization, and the memories of the steps that it wraps. It has no
-    reference to the Servo that owns it, so that the two form no reference cycle.
+    The object keeps the previous linearization, and the memories of the wrapped steps. It does not
+    refer to the Servo that owns it, so that the two form no reference cycle.
     """
 
     def __init__(self, step: AnyStep, layout: CompiledTasks) -> None:
@@ -228,7 +228,7 @@ class PythonStep:
     def __call__(self, J: Array, e: Array, q: Array) -> tuple[Any, ...]:
         """Return the step (n,), its λ², and the matrix of its `minimized_norm` (n²,), or None.
 
-        In a hierarchy with ranges, also return the J (m, n) and e (m,) of `Intervals.step`.
+        In a hierarchy with ranges, the result also has the J (m, n) and e (m,) of `Intervals.step`.
         """
         self._undo = self.state
         try:
@@ -298,7 +298,7 @@ class PythonStep:
             one.memory = memory
 
     def _split(self, lin: Linearization) -> Sequence[Linearization]:
-        """Return one linearization for each task; only the first keeps its part of `before`."""
+        """Return one linearization per task; only the first one keeps its rows of `before`."""
         parts = zip(np.split(lin.J, self._ends), np.split(lin.e, self._ends), strict=True)  # type: ignore[arg-type]
         split = [
             Linearization(J, e, q=lin.q, effectors=effectors)

@@ -32,7 +32,7 @@ class Direction:
 
     Attributes:
         words: The direction as text, for example "translation along world x".
-        sigma: Its singular value: the task motion per unit of joint motion.
+        sigma: Singular value of the direction: the task motion per unit of joint motion.
         commanded: The component of the task vector e along the direction.
         gain: Joint motion per unit of `commanded`: σ/(σ² + λ²) for damped least squares. None
             without a step, or for a step without damping if `commanded` is zero.
@@ -96,12 +96,12 @@ class Report:
 
     Attributes:
         directions: All singular directions, the largest singular value first.
-        rank: Number of directions that are not lost to working precision.
+        rank: Number of directions whose singular value is not zero to working precision.
         rows: Number of rows of the task; at most `columns` of them can be followed exactly.
         columns: Number of joints.
         manipulability: The product of the singular values.
-        condition: The largest singular value over the smallest; infinite at a singularity.
-        lost: The directions that are lost to working precision, as text.
+        condition: The largest singular value divided by the smallest; infinite at a singularity.
+        lost: The directions whose singular value is zero to working precision, as text.
         step: Name of the step; empty without a step.
         lambda2: The damping; None if the step has none.
         reason: The reason for the damping rule's value; empty without a rule.
@@ -122,8 +122,8 @@ class Report:
             this part as text; None if damping removes less than 0.1 %.
         beyond: The fraction of the command of a `Servo` that points beyond the end of the reach.
         constraints: Sentences about the constraints that acted on a step of a `Servo`.
-        tasks: If a `Servo` has several tasks: in words, those that a step missed by more than
-            0.1 %, with the missed fractions of their commands.
+        tasks: The tasks of a `Servo` that a step missed by more than 0.1 %, as text with the missed
+            fractions of their commands; empty for a single task.
     """
 
     directions: tuple[Direction, ...]
@@ -291,7 +291,8 @@ def _lost_directions(lin: Linearization) -> Array:
     """Return unit vectors (m, lost) that span the lost directions, each with few nonzero rows.
 
     If several directions are lost, any linear combination of them is a singular vector.
-    Elimination with pivoting separates them: a planar arm loses z, rx and ry, not three mixtures.
+    Elimination with pivoting finds vectors with few entries: for a planar arm z, rx and ry, not
+    three mixtures.
     """
     A = lin.U[:, lin.rank :].T.copy()
     for i in range(len(A)):

@@ -66,7 +66,7 @@ def explain_last_step(servo: Servo) -> Report:
 
 
 def _not_held(servo: Servo) -> tuple[str, ...]:
-    """Return sentences about held tasks that the last step did not hold exactly."""
+    """Return a sentence about each held task that the last step did not hold exactly."""
     held, (each, targets) = servo._contacts, servo._holding
     errors = each[:, 0]
     if not errors.any():

@@ -37,7 +37,7 @@ _ZERO, _ONE = -1, -2  # places of constants in a target
 
 @dataclass(frozen=True)
 class Places:
-    """The places in the caller's array from which the kernel's numbers of a target are taken.
+    """For each number of a target in the kernel, its place in the caller's array.
 
     Attributes:
         shape: Shape of one target.
@@ -164,7 +164,7 @@ class GpuTargetVelocityIk:
         return returned()
 
     def resolve_on_device(self, q: Any, target: Any, qd: Any, out: Any, stream: Any) -> Any:
-        """Return q̇ (..., nv) for arrays in the GPU's memory, asynchronously on a stream."""
+        """Queue the step on a stream; return q̇ (..., nv) in GPU memory without waiting."""
         layout, gpu = self.prepared.layout, self.device
         robot, tasks = layout.robot, layout.tasks
         gpu.use()

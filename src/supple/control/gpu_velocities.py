@@ -88,7 +88,7 @@ class GpuVelocityIk:
         return out  # type: ignore[no-any-return]
 
     def resolve_on_device(self, q: Any, velocity: Any, qd: Any, out: Any, stream: Any) -> Any:
-        """Return q̇ (..., nv) for arrays in the GPU's memory, asynchronously on a stream."""
+        """Queue the step on a stream; return q̇ (..., nv) in GPU memory without waiting."""
         gpu, prepared = self.device, self.velocity
         robot, kinds = prepared.layout.robot, (np.float32, np.float64)
         gpu.use()

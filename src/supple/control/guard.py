@@ -26,12 +26,12 @@ _HELD, _GIVEN_UP = RowState.HELD.value, RowState.GIVEN_UP.value
 
 
 class Nearest(NamedTuple):
-    """The pair of shapes with the least distance beyond the clearance that it must keep.
+    """The pair of shapes whose distance minus the clearance that it must keep is the least.
 
     Attributes:
-        names: Names of the two shapes' links or obstacles.
-        distance: Their signed distance [m].
-        points: Their nearest points (2, 3) in the world [m].
+        names: Names of the links or obstacles of the two shapes.
+        distance: Signed distance of the two shapes [m].
+        points: Nearest points (2, 3) of the two shapes in the world [m].
         normal: The unit vector (3,) from the second shape to the first.
     """
 
@@ -76,10 +76,10 @@ def guarded(robot: Robot, world: World | _core.CollisionModel | None, own: bool 
 
 
 def tracking_errors(given: ArrayLike, robot: Robot) -> Array:
-    """Return how far each joint may be from the commanded motion (n,), checked.
+    """Return how far each joint may be from the commanded motion (n,), after checking it.
 
     Raises:
-        InputError: It is neither one number nor (n,), or a number is negative or not finite.
+        InputError: `given` is neither one number nor (n,), or a number is negative or not finite.
     """
     values = np.asarray(real_numbers(given, "tracking_error must be one number or (n,)"))
     if values.shape not in ((), (robot.dof,)):
@@ -99,7 +99,7 @@ def tracking_errors(given: ArrayLike, robot: Robot) -> Array:
 def moved_shapes(
     now: Guarded, old: World | None, new: World | None
 ) -> tuple[list[int], Array] | None:
-    """Return shapes and poses (k, 16) if a new world differs only in the poses of obstacles."""
+    """Return moved shapes and poses (k, 16) if worlds differ only in the poses of obstacles."""
     if not isinstance(old, World) or not isinstance(new, World) or now.model is None:
         return None
     moved = moved_obstacles(old, new)
@@ -146,7 +146,7 @@ def _stuck_pairs(world: Guarded, rows: Array, qd: Array) -> tuple[str, ...]:
 
 
 def nearest_of(world: Guarded, q: Array, clearance: float) -> Nearest | None:
-    """Return the pair with the least distance beyond its clearance at a configuration (n,)."""
+    """Return the pair whose distance minus its clearance is the least at a configuration (n,)."""
     if world.kernel is None:
         return None
     _, pair = world.kernel.min_distance(q, clearance)

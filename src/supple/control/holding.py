@@ -1,4 +1,4 @@
-"""Tasks that a `Servo` holds exactly: which can be held, and how the last step held them."""
+"""Tasks that a `Servo` holds exactly: checks of these tasks, and reports on the last step."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class HeldTasks:
     """The tasks that a `Servo` may hold.
 
     Attributes:
-        loops: Number of loops and couplings of the robot, which are the first tasks and always
+        loops: Number of loops and couplings of the robot; these are the first tasks and are always
             held.
         closed: Targets of the loops and couplings, in the kernel's layout.
-        tasks: The loops, and the tasks as they were given.
-        layout: The same tasks with weights of 1, compiled; None if there are none.
+        tasks: The loops, then the tasks as they were given.
+        layout: These tasks with weights of 1, compiled; None if there are no tasks.
     """
 
     def __init__(self, robot: Robot, given: tuple[Task, ...]) -> None:
@@ -157,7 +157,7 @@ def check_over(over: object) -> float:
 
 
 def missed_words(held: HeldTasks, errors: Array, blame: Callable[[int], str]) -> tuple[str, ...]:
-    """Return a sentence about each task that is not where it should be held."""
+    """Return a sentence about each held task that is off its held value."""
     told = []
     for k in np.flatnonzero(errors > _core.NOTICED_ERROR).tolist():
         told.append(f"{held.words(k)} is {errors[k]:.3g} m or rad off its held value: {blame(k)}")

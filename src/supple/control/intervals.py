@@ -11,8 +11,8 @@ class Intervals:
     """The rows of a step whose J q̇ may be anywhere in an interval [low, high].
 
     Attributes:
-        J: Their rows of the Jacobian (n,), by the index of the row.
-        low, high: The ends of their intervals.
+        J: Rows of the Jacobian (n,), by index.
+        low, high: Ends of the interval of each row, by index.
     """
 
     def __init__(self) -> None:
@@ -34,10 +34,10 @@ class Intervals:
     ) -> tuple[Array, Array, Array]:
         """Return the step (n,) inside the intervals as far as possible, and its J and e.
 
-        This is `run_in_ranges` of include/supple/servo/ranges.hpp for priorities. Rows that are
-        violated are held at an end of their interval, as equations, the worst first; rows that need
-        not be held are left out again. In the returned e, a row that is left out has the rate of
-        its interval that is nearest to its J q̇.
+        This is `run_in_ranges` of include/supple/servo/ranges.hpp for priorities. Rows outside
+        their intervals are held at an end of the interval, as equations, the worst row first; rows
+        that need not be held are left out again. In the returned e, the entry of a left-out row is
+        the rate in its interval that is nearest to its J q̇.
 
         Args:
             J: Stacked rows of all tasks (m, n).

@@ -135,7 +135,7 @@ class LastStep(_core.Servo):
         return self._sigma_min
 
     def _gives_up(self, J: Array, e: Array, dq: Array) -> NDArray[np.bool_]:
-        """Return a mask (...) of the steps that, before limits, perform less than is possible."""
+        """Return a mask (...) of steps that, before limits, perform less than the joints could."""
         levels = self._layout.counts if isinstance(self._step_used, Priority) else None
         weights = row_weights(self._step_used, self._layout.counts)
         return gives_up(J, e, dq, weights=weights, levels=levels)

@@ -1,4 +1,4 @@
-"""The tasks that a motion did not fully perform, in numbers and in words."""
+"""How much of its tasks a motion did not perform, as numbers and as text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class TaskShares:
 
     Attributes:
         commanded: Norm of each task's command in each step (K, tasks), of weighted rows.
-        missed: Norm of the part of it that the step did not perform (K, tasks).
-        tasks: Names of the tasks in words.
+        missed: Norm of the part of this command that the step did not perform (K, tasks).
+        tasks: Names of the tasks as text.
     """
 
     commanded: Array
@@ -45,7 +45,7 @@ class TaskShares:
 
     @staticmethod
     def of(layout: CompiledTasks, commanded: Array, left: Array) -> TaskShares:
-        """Return the shares from weighted rows (K, m) of commands and of their missed parts."""
+        """Return the shares, given weighted rows (K, m): commands, and the parts `left` undone."""
         begin = np.cumsum([0, *layout.counts[:-1]])
         commanded, left = (np.hypot.reduceat(np.abs(x), begin, axis=-1) for x in (commanded, left))
         return TaskShares(commanded, left, unique_names(layout.tasks))
@@ -55,7 +55,7 @@ class TaskShares:
         return replace(self, commanded=self.commanded[index], missed=self.missed[index])
 
     def then(self, other: TaskShares | None) -> TaskShares | None:
-        """Return the shares of this motion, then of `other`; None if its tasks are not the same."""
+        """Return the shares of this motion and then `other`; None if their tasks differ."""
         if other is None or other.tasks != self.tasks:
             return None
         commanded = np.concatenate([self.commanded, other.commanded])
@@ -81,10 +81,10 @@ class TaskShares:
 
 
 def _causes(status: NDArray[np.int32], several: bool) -> str:
-    """Return the causes in steps with these statuses, most frequent first, with their numbers.
+    """Return the causes in steps with these statuses and their counts, most frequent first.
 
-    Where no limit and no damping acted, the joints cannot perform the task, or not all tasks at
-    the same time.
+    If no limit and no damping acted, the cause is that the joints cannot perform the task, or not
+    all tasks at the same time.
     """
     counts = {cause: int(np.count_nonzero(status & int(cause))) for cause in StepStatus}
     told = [

@@ -1,4 +1,4 @@
-"""Motions with time steps of another length: cubic B-splines with the samples as control points."""
+"""Resample motions with other time steps, on cubic B-splines whose control points are samples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rested(layout: Layout, t: Array, q: Array) -> tuple[Array, Array]:
 def resampled_at(layout: Layout, t: Array, q: Array, at: Array) -> Array:
     """Return configurations (L, nq) at times `at` (L,).
 
-    They are on a cubic B-spline, or on straight lines between the samples if t is uneven.
+    The result is on a cubic B-spline; if t is uneven, it is linear between the samples.
 
     Args:
         layout: The robot, or its coordinates.

@@ -73,9 +73,9 @@ class Servo(LastStep):
     those of the task: for a frame's pose a twist [v; w] (6,) [m/s, rad/s] and a pose (4, 4) [m], in
     world axes unless the task specifies others. Several tasks take a sequence with one entry per
     task; an entry may be None. The limits of positions and speeds hold at singularities, for
-    targets out of reach and for targets that jump; those of acceleration and jerk hold too, unless
-    a joint could not stop otherwise (`Limits`). A Servo stores the joint speeds of its last step:
-    use a separate one for each robot and each thread.
+    targets out of reach and for targets that jump. The limits of acceleration and jerk hold too,
+    unless a joint could not stop in time with them (`Limits`). A Servo stores the joint speeds of
+    its last step: use a separate one for each robot and each thread.
 
     Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target -
     current pose) - J̇q̇.  Null-space motion decays at the rate `rest_gain`. A missing velocity is
@@ -119,22 +119,23 @@ class Servo(LastStep):
                 pose without delay, and moves a redundant arm with one task away from singularities.
                 With limits of mode "scale" or "halt", `Pseudoinverse`; with order=2 or open tasks,
                 DLS with the rule `Curvature`.
-            limits: Limits of the joints; by default the robot's own, with acceleration limits
-                derived from the speed limits where it has none (docs/servo.md). The norm of all
-                speeds is unbounded unless the limits have a `max_norm`.
+            limits: Limits of the joints; by default the robot's own. A missing acceleration limit
+                is derived from the speed limit (docs/servo.md). The norm of all speeds is unbounded
+                unless the limits have a `max_norm`.
             gain: Gain of the error to the target; by default 20/s, or less if the joints need more
                 time to brake, or 100/s² with order=2.
             order: 1 for resolved rate, 2 for resolved acceleration.
             rate_gain: Gain of the velocity error with order=2 [1/s]; by default 2 sqrt(gain).
             rest_gain: Decay rate of null-space motion with order=2 [1/s]; by default rate_gain.
-            constraints: Objects with a method `rows(robot, q)` that returns G (k, n) and h (k,):
-                in each step the joint speeds keep G q̇ >= h. The limits have precedence over all
-                rows, and each row over later ones; a row in conflict is met as well as possible.
+            constraints: Objects with a method `rows(robot, q)` that returns G (k, n) and h (k,): in
+                each step the joint speeds keep G q̇ >= h. The limits have precedence over all rows,
+                and each row over later rows; a row that conflicts with them is met as well as
+                possible.
             world: Obstacles and the shapes of the robot. From any state with a certified stop, no
                 pair comes closer than `clearance` at any time within a step (docs/collision.md).
             clearance: The distance that is kept from obstacles and between links [m].
             tracking_error: Largest deviation of a joint from the commanded motion, one number or
-                (n,) [rad or m]. The clearance holds for all deviations up to it.
+                (n,) [rad or m]. The clearance holds for all deviations up to this size.
             held: Tasks of frames that stay exactly where they are in the first step, such as feet
                 on the ground: poses, or only some rows of them. Their weights and gains have no
                 effect, and they take no command. Only the joint limits, and the loops of the
@@ -294,7 +295,7 @@ class Servo(LastStep):
     def held_error(self) -> Array:
         """The largest error of each task in `held` after the last step (k,) [m or rad].
 
-        Zero for tasks that are released, or are being switched on or off.
+        Zero for tasks that are released, and while `hold` or `release` switches a task.
         """
         return self._holding[0][self._contacts.loops :, 0]
 
@@ -308,12 +309,12 @@ class Servo(LastStep):
     ) -> None:
         """Begin to hold one of the tasks in `held`, from the next step on.
 
-        Its share α rises smoothly from 0 to 1: its rows move at 1 - α times the velocity that they
-        would have if it were not held.
+        The share α of the task rises smoothly from 0 to 1: its rows move at 1 - α times the
+        velocity that they would have without being held.
 
         Args:
             which: The task, its index, or the name of its frame.
-            target: Its target; by default its value at the time when α reaches 1.
+            target: Target of the task; by default its value at the time when α reaches 1.
             over: Time until α reaches 1 [s].
         """
         k = self._contacts.index(which)

@@ -1,4 +1,4 @@
-"""Statuses of many steps at once, and the joints that a limit holds back."""
+"""Compute the statuses of many steps at once, and which limit holds each joint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def statuses_of(
         max_norm: Bound on the norm of all speeds.
         dt: Length of the steps [s].
         q: Positions at the beginning of each step (K, n).
-        before: Speeds before each step (K, n).
+        before: Speeds in the previous step, for each step (K, n).
         change: Change of the speeds in the previous step, for each step (K, n).
         qd: Speeds in each step (K, n).
         active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,

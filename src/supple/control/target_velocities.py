@@ -1,4 +1,4 @@
-"""Joint velocities of many robots toward targets, for whole bodies."""
+"""Joint velocities that move many robots toward targets, efficient for whole bodies."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class TargetVelocityIk:
 
 @dataclass(frozen=True, eq=False)
 class DenseTargetVelocityIk(TargetVelocityIk):
-    """A `TargetVelocityIk` for rows that are not linear forms of twists: it needs the whole J.
+    """A `TargetVelocityIk` that computes the whole J, for rows that are not linear in twists.
 
     Attributes:
         step: The step that performs the desired values of the rows.
@@ -218,7 +218,7 @@ _cached = lru_cache(maxsize=64)(_prepared)
 
 
 def _checked_tasks(layout: CompiledTasks) -> int:
-    """Return the number of multipliers.
+    """Return the number of multipliers of the elimination.
 
     Raises:
         InputError: Steps toward targets do not support a task or the robot.

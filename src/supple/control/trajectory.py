@@ -37,8 +37,8 @@ _EQUAL_DISTANCE = 1e-9  # joint displacement up to which configurations are equa
 class Trajectory(Certified):
     """A motion of K steps, as arrays; `str(trajectory)` is a summary.
 
-    `first + second` is one motion after the other, if the second begins where the first ends.
-    Speeds may jump there, which `qdd` shows.
+    `first + second` is one motion after the other, if the second begins where the first ends. A
+    jump of the speeds there appears in `qdd`.
 
     Values of rows are in the axes of their tasks, without weights [m, rad, or per s].
 
@@ -90,7 +90,7 @@ class Trajectory(Certified):
 
     @property
     def _positions(self) -> Array:
-        """A position for each velocity (K + 1, n), rotation vectors instead of quaternions."""
+        """One position per velocity (K + 1, n): rotation vectors instead of quaternions."""
         return np.asarray(to_kernel(self._layout, self.q))
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Trajectory(Certified):
         return "\n".join(lines)
 
     def _error_text(self) -> str:
-        """Return the largest and the last error, in mm and mrad if all rows are of frames."""
+        """Return the largest and the last error as text, in mm and mrad for rows of frames."""
         kinds = [name.partition(" of ")[0] for name in self.rows]
         moves = np.isin(kinds, ("x", "y", "z"))
         turns = np.isin(kinds, ("rx", "ry", "rz", "tilt"))
@@ -206,10 +206,10 @@ class Trajectory(Certified):
         It keeps every limit of speed, acceleration and jerk that differences of the samples keep,
         and passes the samples at a distance of about q̈ h²/6 for old steps of length h. A motion
         that begins at rest becomes one old step longer, and one more if it ends at rest. With
-        uneven steps, q is linear between the samples. Other values are those of the old step that
-        contains the middle of the new step. The orientation of a ball joint is a cumulative
-        B-spline: its angular speed is at most the largest one of the samples (Kim, Kim & Shin
-        1995).
+        uneven steps, q is linear between the samples. All values other than q are those of the old
+        step that contains the middle of the new step. The orientation of a ball joint is a
+        cumulative B-spline: its angular speed is at most the largest one of the samples (Kim, Kim &
+        Shin 1995).
 
         Args:
             dt: Length of the new steps [s]. The motion ends within the last step, and then rests.
@@ -248,7 +248,7 @@ class Trajectory(Certified):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the motion to a file, atomically and without rounding, and return its path.
 
-        Of the robot, only its name and those of its joints are written.
+        Only the name of the robot and the names of its joints are written, not the robot itself.
 
         Args:
             path: A file that ends in .npz, .csv or .parquet. Tables have one row for each of the

@@ -29,7 +29,7 @@ _ESTIMATES = tuple(f"estimate_{each.name}" for each in fields(Estimates))
 
 
 def to_table(motion: Trajectory) -> Table:
-    """Return a motion as a table; statuses are stored by name, because their values may change."""
+    """Return a motion as a table, with statuses by name, as their values may change."""
     nq, nv = motion.q.shape[1], motion.qd.shape[1]
     known = motion._coordinates or Coordinates(nq, nv)
     joints, positions = tuple(str(joint) for joint in range(nv)), known.numbered
@@ -55,7 +55,7 @@ def to_table(motion: Trajectory) -> Table:
 
 
 def check_robot_of(table: Table, robot: Robot, what: str) -> None:
-    """Check that a robot is that of a table's motion, as far as the table tells.
+    """Raise an error if a table belongs to a motion of another robot, as far as the table tells.
 
     Args:
         table: The table.
@@ -67,7 +67,7 @@ def check_robot_of(table: Table, robot: Robot, what: str) -> None:
     """
     n = table.arrays["q"].shape[1]
     names = tuple(table.labels.get("q", ()))
-    known = names != Coordinates.of_names(names).numbered  # else it was saved without a robot
+    known = names != Coordinates.of_names(names).numbered  # otherwise saved without a robot
     whose = "".join(f" of {short_repr(each)}" for each in table.labels.get("robot", ()))
     if n != robot.nq:
         is_of, given = f"has {n} joints", f"{robot.name} with {robot.nq}"

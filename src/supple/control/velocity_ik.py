@@ -41,7 +41,8 @@ class VelocityIk:
 
     Attributes:
         layout: The compiled tasks.
-        tasks: Axes of a velocity before the last: () for one task, (k,) for k tasks.
+        tasks: Axes of a velocity between the batch axes and the last: () for one task, (k,) for k
+            tasks.
         brakes: Whether the result depends on the previous joint speeds.
         step: The kernel's step.
         limits: The limits of the joints; infinite if none are given.
@@ -145,7 +146,7 @@ class VelocityIk:
         )
 
     def _gives_up(self, J: FloatArray, e: FloatArray, free: FloatArray) -> NDArray[np.bool_]:
-        """Return a mask (K,) of steps that, before limits, perform less than they could."""
+        """Return a mask (K,) of steps that, before limits, perform less than the joints could."""
         scale = np.diag(self.step.task_scale) if self.step.task_scale else None
         wide = (one.astype(np.float64) for one in (J, e, free))
         return gives_up(*wide, weights=scale, epsilon=float(np.finfo(J.dtype).eps))

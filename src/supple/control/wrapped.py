@@ -1,4 +1,4 @@
-"""Properties of a step, or of the step inside it: damping rule, damping, norm and losses."""
+"""Damping rule, damping, minimized norm and losses of a step, or of the step that it wraps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDING = 1e4  # rounding error of J q̇ relative to ‖J‖ ‖q̇‖, in unit
 def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None, Linearization]:
     """Return the damping rule of a step, or of the step it wraps, and the input of that rule.
 
-    For a step with memory, the input is that of its last call.
+    For a step with memory, the input is the linearization of its last call.
     """
     if isinstance(step, ErrorClamp):
         return damping_inside(step.step, step.clamped(lin))
@@ -110,10 +110,10 @@ def gives_up(
     levels: Sequence[int] | None = None,
     epsilon: float = EPSILON,
 ) -> NDArray[np.bool_]:
-    """Return a mask (...) of the steps that perform less of their task than they could.
+    """Return a mask (...) of the steps that perform less of their task than the joints could.
 
-    The mask is true where e - J q̇ has a component in the range of J, above rounding: that part of
-    the task is possible but not performed. A part that no joint motion can perform does not count.
+    The mask is true where e - J q̇ has a component in the range of J, above rounding: the joints
+    could perform this part of the task. A part that no joint motion can perform does not count.
 
     Args:
         J: Task Jacobians (..., m, n).

@@ -44,7 +44,7 @@ class Criterion(Protocol):
 class RestPosture(ReadOnlyArrays):
     """A criterion to stay near a posture:  h = ½ Σ weight_i (q_i - q_rest_i)².
 
-    The difference to the orientation of a ball joint is the rotation vector from one to the other.
+    For a ball joint, the difference is the rotation vector from the rest orientation to that of q.
 
     Attributes:
         q_rest: The rest posture (nq,) [rad or m].
@@ -97,8 +97,8 @@ class LimitDistance(ReadOnlyArrays):
         h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints with a range
 
     Joints with an infinite limit or with equal limits, and ball joints, do not contribute.
-    h is 1/8 where all joints are at a limit, and grows further beyond: the criterion alone does not
-    enforce limits.
+    If all joints are at a limit, h is 1/8; beyond the limits h continues to grow smoothly, so the
+    criterion alone does not enforce limits.
 
     Attributes:
         lower: Lower joint limits (n,) [rad or m]; may be infinite.

@@ -1,4 +1,4 @@
-"""Weights and damping of augmented tasks that vary with the distance from singularities."""
+"""Weights and damping of an augmented task; both vary with the distance from singularities."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class VaryingWeights:
 
     Away from singularities all tasks have the same weight and nothing is damped. At an artificial
     singularity, where the tasks conflict but the main one has full rank, λ² < w ≪ 1: the constraint
-    tasks lose nearly all of their motion, and the main task has an error of order w. Where the main
-    task itself is nearly singular, with the smallest singular value σ_1, there is more damping:
+    tasks lose nearly all of their motion, and the main task has an error of order w. If the
+    smallest singular value σ_1 of the main task itself is small, there is more damping:
 
         λ²    = lambda2_max depth + main_lambda2_max (1 - (σ_1/main_size)²)   if σ_1 < main_size
 
     w and λ² are continuous.
 
     Attributes:
-        lambda2_max: Damping at an artificial singularity, below min_weight.
+        lambda2_max: Damping at an artificial singularity; it must be below min_weight.
         size: Value of σ below which the weights vary and damping acts.
         min_weight: Weight of the constraint tasks at the singularity, between 0 and 1.
         main_lambda2_max: Additional damping where the main task is singular.
@@ -52,7 +52,7 @@ class VaryingWeights:
     References:
         Egeland et al. 1991 (w, λ < w); Seraji & Colbaugh 1990 (weights that spare the main task);
         Deo & Walker 1995, section 4, eq. (19). The functions of σ are those of Chiaverini, Egeland
-        & Kanestrom 1991; Deo & Walker name none.
+        & Kanestrom 1991; Deo & Walker name no function.
     """
 
     lambda2_max: float

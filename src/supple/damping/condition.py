@@ -1,4 +1,4 @@
-"""Damping by the condition number, or by the distance of the next J from losing rank."""
+"""Damping by the condition number, or where the change of J may make the next J singular."""
 
 from __future__ import annotations
 

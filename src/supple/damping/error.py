@@ -22,7 +22,7 @@ class ErrorDamped(KernelRule):
     λ² vanishes as the target is reached. A large error is damped even far from any singularity.
 
     Attributes:
-        gain: λ² divided by ‖e‖², where e is the step's input: a velocity in a `Servo`.
+        gain: λ² divided by ‖e‖². In a `Servo`, e is a velocity.
 
     References:
         Chan & Lawrence 1988; Deo & Walker 1995, eq. (5).

@@ -57,11 +57,11 @@ class ManipulabilityRate(KernelRule):
 
         lambda2 = lambda2_max (1 - w/w_before)  if w/w_before < ratio, else 0
 
-    w = sqrt(det(J Jᵀ)), and w_before is its value at the previous step. As printed, the rule does
-    not damp in three cases: at the first step, while the robot stays at a singularity (w_before =
-    0), and when it leaves a singularity. To bound the motion in these cases, the larger of this λ²
-    and that of `Manipulability(floor_lambda2, floor_threshold)` is used. λ² is discontinuous at the
-    ratio.
+    w = sqrt(det(J Jᵀ)), and w_before is the value of w at the previous step. As printed, the rule
+    does not damp in three cases: at the first step, while the robot stays at a singularity
+    (w_before = 0), and when it leaves a singularity. To bound the motion in these cases, the larger
+    of this λ² and that of `Manipulability(floor_lambda2, floor_threshold)` is used. λ² is
+    discontinuous at the ratio.
 
     Attributes:
         lambda2_max: Damping if the manipulability vanishes within one step.

@@ -1,4 +1,4 @@
-"""Optimal damping: the smallest that keeps the norm of the joint speeds within a bound."""
+"""Optimal damping: the smallest λ² that keeps the norm of the joint speeds within a bound."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Optimal(KernelRule):
         """Return lambda2 and the number of Newton iterations.
 
         A `start` near the root, such as lambda2 of the previous step, saves iterations. Any other
-        start costs at most one more iteration: from beyond the root, Newton's method on either
-        function lands below the root.
+        start costs at most one more iteration: from a start above the root, one iteration on φ or
+        on 1/φ leads below the root.
 
         Args:
             linearization: The linearization to damp.
@@ -132,6 +132,6 @@ class Optimal(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> Optimal:
-        """Set the bound to the lowest speed limit, so that all hold; 1 rad/s without limits."""
+        """Set the bound to the lowest speed limit, or to 1 rad/s without speed limits."""
         speeds = robot.max_speed[np.isfinite(robot.max_speed)]
         return cls(float(speeds.min()) if len(speeds) else 1.0)

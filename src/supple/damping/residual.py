@@ -1,4 +1,4 @@
-"""Residual-optimal damping: the largest that keeps the tracking error within a bound."""
+"""Residual-optimal damping: the largest λ² that keeps the tracking error within a bound."""
 
 from __future__ import annotations
 

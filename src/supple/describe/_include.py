@@ -27,7 +27,7 @@ class _Read:
     """The context of a file: the folder of its model, and the files that include it."""
 
     model_folder: Path  # file names are looked up here first
-    chain: tuple[Path, ...]  # from the main file, if any, to this file, each including the next
+    chain: tuple[Path, ...]  # the main file, if any, to this file; each includes the next
 
 
 def read_document(file: Source, budget: Budget) -> Document:

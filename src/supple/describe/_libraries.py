@@ -1,6 +1,6 @@
-"""Arrays of other libraries (PyTorch, JAX, CuPy, any with DLPack), as arrays of NumPy and back.
+"""Convert arrays of other libraries (PyTorch, JAX, CuPy, any with DLPack) to NumPy and back.
 
-No library is imported: an array of a library implies that the caller has imported it.
+No library is imported: a caller that passes an array of a library has imported this library.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def to_numpy(given: Any) -> npt.NDArray[Any]:
 
     Raises:
         InputError: The array requires gradients, is traced, is not in host memory, or has no
-            strides. The message describes the array, for the end of an error ("given: ...").
+            strides. The message only describes the array: it is meant for the end of an error
+            ("given: ...").
     """
     name = library_name(given)
     given = without_gradients(given)

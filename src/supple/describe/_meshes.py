@@ -1,4 +1,4 @@
-"""Mesh files of robots: where they are, and the points and triangles of STL and OBJ files."""
+"""Find the mesh files of robots, and read the points and triangles of STL and OBJ files."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Triangles = NDArray[np.int64]
 def mesh_file(name: str, folder: Path | None) -> str:
     """Return the path of a mesh that a robot file names; the name itself if there is no such file.
 
-    The mesh is searched for in the folder of the robot file; meshes named package://... also in
-    the folders above it, and in those of ROS_PACKAGE_PATH and AMENT_PREFIX_PATH.
+    The mesh is searched for in the folder of the robot file. A mesh named package://... is also
+    searched for in the folders above it, and in those of ROS_PACKAGE_PATH and AMENT_PREFIX_PATH.
     """
     found = find_mesh(name, folder)
     return str(found) if found is not None else name

@@ -16,7 +16,7 @@ _ROUNDING = 1e-9  # fraction of a range below which a part of it counts as empty
 
 
 def with_prefixed_leaders(robot: str, joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Return joints after adding prefixes that names of followed joints lack, with a warning.
+    """Return joints after adding missing prefixes to the names of followed joints, with a warning.
 
     In some public files "Left_index_q2" mimics "index_q1", where only "Left_index_q1" exists.
     """
@@ -107,10 +107,11 @@ def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
 def with_narrowed_leaders(robot: str, joints: Sequence[Joint]) -> tuple[Joint, ...]:
     """Return joints in which the limits of every leader also keep its followers within their own.
 
-    A follower at  m q + o  with the limits [l, u] and v on its speed narrows those of its leader to
-    (l - o)/m, (u - o)/m and v/|m|; likewise acceleration and jerk. If this would leave the leader
-    no range, as in files whose follower has the range of the opposite direction, the follower's
-    position limits are removed instead, with a warning.
+    A follower at  m q + o,  with the position limits [l, u] and the speed limit v, narrows the
+    limits of its leader to (l - o)/m, (u - o)/m and v/|m|; limits of acceleration and jerk are
+    divided by |m| too. If this would leave the leader no range, as in files whose follower has the
+    range of the opposite direction, the follower's position limits are removed instead, with a
+    warning.
     """
     made = {joint.name: joint for joint in joints}
     ignored: list[str] = []

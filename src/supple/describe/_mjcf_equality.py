@@ -30,7 +30,7 @@ class Equality(NamedTuple):
 
 
 class TreeLoop(NamedTuple):
-    """Two poses, one on each of two bodies, that coincide or have the same origin ("point")."""
+    """Two poses, one on each of two bodies; they coincide, or share their origin ("point")."""
 
     name: str
     kind: Literal["point", "weld"]
@@ -146,9 +146,9 @@ class Equalities:
         )
 
     def _anchors(self, kind: str, values: Values, one: int, two: int) -> tuple[Array, Array]:
-        """Return two poses, one on each body, that the equality makes coincide.
+        """Return two poses, one on each body; the equality keeps them together.
 
-        Without a relative pose in the file, they are poses that coincide at MuJoCo's qpos0.
+        Without a relative pose in the file, the two poses coincide at MuJoCo's qpos0.
         """
         T = np.linalg.inv(self._world[one]) @ self._world[two]
         anchor = values.numbers("anchor", 3, (0, 0, 0))

@@ -1,4 +1,4 @@
-"""One MJCF model as its file gives it: sections, default classes, and what can be attached."""
+"""One MJCF model as its file gives it: sections, default classes, and elements to attach."""
 
 from __future__ import annotations
 

@@ -140,8 +140,8 @@ class Values:
     def numbers(self, key: str, count: int, default: Iterable[float], least: int = 0) -> Array:
         """Return the numbers (count,) of an attribute; missing ones are those of `default`.
 
-        An attribute that is not empty must have all numbers or, if `least` is not zero, at least
-        `least` of them.
+        An attribute that is not empty must have `count` numbers or, if `least` is not zero, at
+        least `least` numbers.
         """
         text, numbers = self.all.get(key, ""), list(default)
         if not text.strip():
@@ -215,7 +215,7 @@ class Values:
 
 
 def merged(inherited: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return attributes with those of a default class; an own orientation replaces any other."""
+    """Return own and inherited attributes; an orientation in `own` replaces any inherited one."""
     if any(key in own for key in _ORIENTATIONS):
         inherited = {k: v for k, v in inherited.items() if k not in _ORIENTATIONS}
     return {**inherited, **own}

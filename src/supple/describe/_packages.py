@@ -18,8 +18,8 @@ def package_folders(package: str, folder: Path | None) -> Iterator[Path]:
 
     Args:
         package: Name of the package.
-        folder: Folder of the robot file, if any. The package may be this folder or one above it,
-            or next to one of them.
+        folder: Folder of the robot file, if any. The package may be this folder or a folder above
+            it, or be next to one of these folders.
     """
     above = [] if folder is None else [folder, *folder.parents]
     yield from (each / package for each in above)
@@ -32,7 +32,7 @@ def package_folders(package: str, folder: Path | None) -> Iterator[Path]:
 
 
 def not_found(package: str) -> str:
-    """Return a text: where a missing package was searched for, and which variable to set."""
+    """Return a text that says where a package was searched for, and which variable to set."""
     values = [f"{name}={short_repr(os.environ.get(name, ''))}" for name in _PATHS]
     return (
         f"the package {short_repr(package)} was searched for above the robot file and in "

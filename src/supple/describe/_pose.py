@@ -118,7 +118,7 @@ def orthonormalized(R: Array, residual: Array, exact: float = ROUNDING) -> Array
 def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
     """Return the angles of Rz(yaw) Ry(pitch) Rx(roll) = R, to machine precision for every R."""
     yaw = math.atan2(R[1, 0], R[0, 0])
-    rest = rotation_z(-yaw)[:3, :3] @ R  # accurate also where yaw is arbitrary, at a pitch of ±90°
+    rest = rotation_z(-yaw)[:3, :3] @ R  # accurate also at a pitch of ±90°, where yaw is arbitrary
     return math.atan2(-rest[1, 2], rest[1, 1]), math.atan2(-rest[2, 0], rest[0, 0]), yaw
 
 

@@ -134,8 +134,8 @@ def _nearby(path: Path) -> str:
 def _trimmed(data: bytes) -> tuple[bytes, int]:
     """Return XML without blank lines before its declaration and zero bytes after its end.
 
-    Both are common in robot files and have no meaning. Also return the number of lines removed at
-    the beginning.
+    Both are common in robot files and have no meaning. The second result is the number of lines
+    removed at the beginning.
     """
     end = data.rstrip(b"\0 \t\r\n")
     if b"\0" not in end:  # else the file is UTF-16

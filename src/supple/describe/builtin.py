@@ -29,11 +29,12 @@ def builtin(name: str, *, tips: str | Iterable[str] | None = None) -> Descriptio
 
     Args:
         name: Name of the robot. Files are read by `supple.urdf` and `supple.mjcf`.
-        tips: Name or names of the end effectors (any links or frames); by default those of the
-            robot's table.
+        tips: Name or names of the end effectors (any links or frames); by default the end effectors
+            that the robot's table names.
 
     Raises:
-        UnknownNameError: The robot or end effector does not exist; the message lists those that do.
+        UnknownNameError: The robot or end effector does not exist; the message lists the existing
+            names.
     """
     given: object = name
     if not isinstance(given, str) or name not in _ROBOTS:

@@ -47,20 +47,20 @@ class Description:
         name: Name of the robot.
         joints: The joints, of which at least one moves. An unknown name in a mimic is
             completed by a prefix of the follower's name if that gives the name of exactly one
-            joint, with a `UserWarning`. A mimic of a mimic is replaced by a mimic
-            of the joint that moves both, and the limits of that joint are narrowed so that all
-            joints that follow it keep theirs. A follower whose position limits would leave that
-            joint no range loses these limits, with a `UserWarning`.
+            joint, with a `UserWarning`. A mimic of a mimic is replaced by a mimic of the joint that
+            moves both, and the limits of this leader are narrowed so that all its followers keep
+            their own limits. A follower whose position limits would leave the leader no range loses
+            these limits, with a `UserWarning`.
         frames: Extra named frames, with names different from those of links.
         tips: Names of the end effectors (links or frames); all leaf links if empty. The file
-            readers choose them by the rules of `supple.describe.tips`.
+            readers choose end effectors by the rules of `supple.describe.tips`.
         inertias: Masses of links, at most one entry per link; a link without one has no mass.
         shapes: Shapes of links for collision checks, by name of the link; those of files are read
             on first use.
         groups: Groups of joints, from an SRDF file.
         loops: Pairs of frames that coincide, which closes loops of links.
-        couplings: Pairs of joints; the position of the one is a polynomial in the position of the
-            other. A pair with mimic joints is replaced by the pair of joints that these follow.
+        couplings: Pairs of joints; the position of the follower is a polynomial in that of the
+            leader. Mimic joints in a pair are replaced by the joints that they follow.
 
     Raises:
         DescriptionError: The tree is invalid; the message names the joint, link or frame.

@@ -49,9 +49,9 @@ def dh(
         standard:           A_i = Rz(theta + q) Tz(d) Tx(a) Rx(alpha)
         modified (Craig):   A_i = Rx(alpha) Tx(a) Rz(theta + q) Tz(d),  a and alpha of link i-1
 
-    q is added to theta of a revolute joint and to d of a prismatic one, so the table's value is the
-    joint's offset; a screw joint adds q to theta and pitch times q to d. Rotations by multiples of
-    90° are exact.
+    q is added to theta of a revolute joint and to d of a prismatic joint, so the value in the table
+    is the joint's offset. For a screw joint, q is added to theta and pitch times q to d. Rotations
+    by multiples of 90° are exact.
 
     Args:
         table: Columns a [m], alpha [rad], d [m], theta [rad], shape (n, 4).

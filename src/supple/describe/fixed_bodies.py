@@ -21,7 +21,7 @@ _MAX_URDF = (200_000, 100)  # elements and their depth
 
 
 def fixed_shapes(source: PathOrText) -> dict[str, Shape]:
-    """Return the shapes of a URDF or MJCF file in the world, by names that are unique.
+    """Return the shapes in a URDF or MJCF file, with poses in the world, by unique names.
 
     A shape has the name of its geom or link; shapes of the same name get the suffixes _2, _3, ...
 

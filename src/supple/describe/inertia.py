@@ -73,7 +73,7 @@ class Inertia(PickledByFields):
 def check_moments(matrix: Array, mass: float, what: str) -> None:
     """Raise an error if a principal moment of inertia is negative by more than rounding.
 
-    A moment counts as zero down to -mass (1 µm)².
+    Moments from -mass (1 µm)² to zero are treated as zero.
     """
     if np.linalg.eigvalsh(matrix)[0] < -max(1e-9 * abs(matrix).max(), 1e-12 * mass):
         given = f"given {short_repr(matrix.tolist())}."

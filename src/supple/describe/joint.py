@@ -47,7 +47,7 @@ def read_only(value: object, shape: tuple[int, ...], what: str) -> Array:
 
 
 def described_number(value: object, what: str) -> float:
-    """Return a value as a float after checking that it is one number."""
+    """Return a value as a float after checking that it is a single number."""
     if type(value) is float:
         return value
     array = described_numbers(value, what, "a number")
@@ -63,7 +63,7 @@ class Mimic:
     Attributes:
         joint: Name of the joint to follow.
         multiplier: Ratio of the two joint positions.
-        offset: Joint position when the followed joint is at zero [rad or m].
+        offset: Position of the following joint if the followed joint is at zero [rad or m].
     """
 
     joint: str
@@ -158,12 +158,12 @@ class Joint(PickledByFields):
 
     @property
     def velocity_names(self) -> tuple[str, ...]:
-        """Names of its degrees of freedom; those of a floating joint are "name/x" to "name/rz"."""
+        """Names of the joint's degrees of freedom, such as "name/x" to "name/rz" if floating."""
         return self._names(VELOCITIES)
 
     @property
     def position_names(self) -> tuple[str, ...]:
-        """Names of its positions, which differ from `velocity_names` for quaternions."""
+        """Names of the joint's positions, which differ from `velocity_names` for quaternions."""
         return self._names(POSITIONS)
 
     def _names(self, parts: dict[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ class LinkShapes(Mapping[str, tuple[Shape, ...]]):
 
 
 class GivenShapes(LinkShapes):
-    """Shapes of links given as objects, checked."""
+    """Shapes of links given as objects, which were checked."""
 
     def __init__(self, given: object, links: Sequence[str]) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ def checked_shapes(
 
 
 def shape_sequence(given: object, what: str) -> tuple[Shape, ...]:
-    """Return one shape or a sequence of shapes as a tuple, checked."""
+    """Return one shape or a sequence of shapes as a tuple after checking the type of each."""
     if isinstance(given, SHAPES):
         return (given,)
     try:
@@ -169,9 +169,9 @@ class UrdfShape:
 
     Attributes:
         link: Name of the link.
-        kind: Tag of its geometry; empty without one.
+        kind: Tag of the element's geometry; empty without a geometry.
         attributes: Attributes of the geometry.
-        origin: Attributes of its <origin>.
+        origin: Attributes of the element's <origin>.
     """
 
     link: str

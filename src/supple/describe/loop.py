@@ -49,7 +49,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Coupling:
-    """A joint whose position is a polynomial of that of another joint:  q = Σ c[i] q_leader^i.
+    """A joint whose position is a polynomial in another joint's position:  q = Σ c[i] q_leader^i.
 
     Unlike a joint with a `Mimic`, the follower remains in q and has its own limits.
 
@@ -116,8 +116,8 @@ def resolved_couplings(
 ) -> tuple[Coupling, ...]:
     """Return the equivalent couplings of joints that mimic no other; `joints` have resolved mimics.
 
-    With the follower at  m q + o  and the leader at  m' q' + o', the coupling  m q + o = p(m' q' +
-    o')  is one of q to q'.
+    If the follower mimics q at  m q + o,  and the leader mimics q' at  m' q' + o',  the coupling
+    m q + o = p(m' q' + o')  couples q to q'.
     """
     by_name = {joint.name: joint for joint in joints}
     made = []
@@ -141,7 +141,7 @@ def resolved_couplings(
 
 
 def _through(coupling: Coupling, one: Mimic, two: Mimic) -> Coupling:
-    """Return a coupling of two mimic joints as one of the joints that they follow."""
+    """Return a coupling of two mimic joints as a coupling of the two joints that they follow."""
     if (one.multiplier, one.offset, two.multiplier, two.offset) == (1.0, 0.0, 1.0, 0.0):
         c = coupling.coefficients
     else:

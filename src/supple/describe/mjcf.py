@@ -46,8 +46,8 @@ def mjcf(
       ignored.
     - An active equality of two joints is a mimic if it is linear and its first joint is not yet a
       mimic, and a coupling otherwise; an equality of a single joint welds the joint. <connect> and
-      <weld> are loops, whose frames are links, sites, or called "<name>/a" and "<name>/b"; loops of
-      mocap bodies are ignored, equalities of tendons are ignored with a warning. Tendons,
+      <weld> are loops, whose frames are links, sites, or new frames "<name>/a" and "<name>/b".
+      Loops of mocap bodies are ignored; equalities of tendons are ignored with a warning. Tendons,
       actuators, keyframes and the parameters of contacts are ignored; deformable bodies are
       rejected.
     - Body frames are those of the file: `fusestatic` and `align` are not applied.
@@ -169,7 +169,7 @@ class MjcfReader:
     def _joint(
         self, joint: TreeJoint, parent: str, child: str, here: Array, weld: frozenset[str]
     ) -> Joint:
-        """Return one joint, with its axis through the anchor; in MuJoCo's qpos0, q = ref."""
+        """Return one joint, with its axis through the anchor; q = ref at MuJoCo's qpos0."""
         name = self.joints[joint]
         kinds: dict[str, Kind] = {
             "slide": "prismatic",
@@ -202,7 +202,7 @@ class MjcfReader:
         )
 
     def _equalities(self, still: dict[str, float]) -> tuple[dict[str, Mimic], list[Coupling]]:
-        """Return mimics and couplings; add joints held at a value to `still`.
+        """Return mimics and couplings; add joints that are held at a value to `still`.
 
         MuJoCo enforces  q1 - ref1 = c0 + c1 (q2 - ref2) + c2 (q2 - ref2)^2 + ...
         """
@@ -257,7 +257,7 @@ class MjcfReader:
 
 
 def _leads_to(name: str, end: str, mimics: dict[str, Mimic]) -> bool:
-    """Return whether a joint is another one, or follows it directly or through others."""
+    """Return whether `name` is the joint `end`, or follows it directly or through other joints."""
     while name != end and name in mimics:
         name = mimics[name].joint
     return name == end

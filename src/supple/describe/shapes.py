@@ -229,7 +229,7 @@ def _set_length(shape: object, name: str, *, above: float = -1.0, least: float =
 
 
 def _lengths(given: object, shape: tuple[int, ...] | None, what: str) -> Array:
-    """Return numbers of a given shape, or (k, 3), after checking that they are finite."""
+    """Return numbers after checking that they are finite and of a given shape, or (k, 3)."""
     expected = f"{what} must be finite numbers of shape {shape or '(k, 3)'}, at most {_MAX_SIZE:g}"
     array = as_doubles(real_numbers(given, expected))
     right = array.shape == shape if shape else array.ndim == 2 and array.shape[1] == 3
@@ -246,7 +246,7 @@ def _set_array(shape: object, name: str, array: Array) -> None:
 
 
 def placed(shape: Shape, pose: Array) -> Shape:
-    """Return a shape at another pose (4, 4), which `shape_pose` has checked."""
+    """Return a copy of a shape at another pose (4, 4), already checked by `shape_pose`."""
     made = object.__new__(type(shape))
     pose.flags.writeable = False
     vars(made).update(vars(shape), pose=pose)
@@ -259,7 +259,7 @@ def _set_pose(shape: object) -> None:
 
 
 def _is_exact_pose(T: list[list[float]]) -> bool:
-    """Return whether a matrix is a pose up to rounding, several times faster than by arrays."""
+    """Return whether a matrix is a pose up to rounding, without slow operations on arrays."""
     (a, b, c, x), (d, e, f, y), (g, h, i, z), last = T
     if last != [0, 0, 0, 1] or not max(abs(x), abs(y), abs(z)) <= _MAX_SIZE:
         return False
@@ -276,7 +276,7 @@ def _is_exact_pose(T: list[list[float]]) -> bool:
 
 
 def shape_pose(given: npt.ArrayLike, what: str) -> Array:
-    """Return a pose (4, 4), given as such or as a position (3,), with an orthonormal rotation.
+    """Return a pose (4, 4) with an orthonormal rotation, given a pose (4, 4) or a position (3,).
 
     Raises:
         InputError: The matrix is not a pose, or not finite.

@@ -26,9 +26,9 @@ class Group(PickledByFields):
 
     Attributes:
         name: Name of the group.
-        joints: Names of its joints that move by themselves, in the order of the robot; neither
-            mimic nor passive joints.
-        tips: Names of its end effectors.
+        joints: Names of the joints of the group that are neither fixed, mimic nor passive, in the
+            order of the robot.
+        tips: Names of the group's end effectors.
         states: Positions of joints [rad or m], by name of the state and of the joint: a tuple of
             one number, or of several as in a configuration. A moving base has the name "base" in
             place of the name of a joint.
@@ -185,7 +185,7 @@ class _Reader:
         return found
 
     def _into(self, link: str) -> dict[str, None]:
-        """Return the name of the joint that carries a link; none carries the root."""
+        """Return the name of the joint that carries a link; None for the root."""
         if link in self.above:
             return {self.above[link].name: None}
         if not any(joint.parent == link for joint in self.joints.values()):
@@ -224,8 +224,8 @@ class _Reader:
     def _tips(self, name: str, members: Iterable[str]) -> tuple[str, ...]:
         """Return the end effectors of a group.
 
-        They are the parent links of <end_effector> elements inside the group, otherwise the ends of
-        its chains and of its subgroups, otherwise its links that carry no other link of it.
+        They are the parent links of <end_effector> elements inside the group; without any, the ends
+        of its chains and subgroups; without any, its links that carry no other link of the group.
         """
         if name in self._named:
             return self._named[name]

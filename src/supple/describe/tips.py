@@ -5,7 +5,8 @@ default end effectors (`tips`) are chosen by these rules, in this order:
 
 1. A *branch* is a chain of moving joints whose last joint carries no further moving joint. A *body*
    consists of links joined by fixed joints. Each branch yields one end effector, on its last body.
-   Frames that no joint moves, and sensors half-way along a chain, are therefore not end effectors.
+   Frames that no joint moves, and sensors in the middle of a chain, are therefore not end
+   effectors.
 2. *Grippers* end at the palm: a body that carries several branches, all of them fingers, counts as
    the last body of its branch. A finger has no more joints than the chain that carries it and, at
    the zero configuration, at most half the length of this chain. A single jaw on an arm of at least
@@ -190,7 +191,7 @@ class _Bodies:
 
 
 def _by_convention(given: Iterable[str]) -> str | None:
-    """Return the name that matches the most specific convention for tool frames, if any."""
+    """Return the name that matches the most specific convention for names of tools, if any."""
     names = list(given)
     for pattern in _TOOLS:
         for name in names:

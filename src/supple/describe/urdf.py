@@ -58,13 +58,14 @@ def urdf(
     Kinematics and masses are read. Shapes of <collision> elements become `Robot.shapes`, which are
     read on first use; meshes need not exist before that. Visuals are ignored.
 
-    - A missing <axis> is x, as specified by the format.
+    - A joint without <axis> has the axis x, as specified by the format.
     - A revolute or prismatic joint without <limit>, or with a <limit> that has neither lower nor
       upper, has no limits (the format requires them, but many files lack them); a `UserWarning`
-      names it. If only one of the two is missing it is 0, as specified by the format.
+      names it. If only one of lower and upper is missing, the missing one is 0, as specified by the
+      format.
     - velocity="0", or no velocity, means that the speed limit is unknown; the same holds for the
       acceleration, deceleration and jerk of URDF 1.2, in files of any version. The smaller one of
-      acceleration and deceleration becomes the acceleration limit in both directions.
+      acceleration and deceleration is the limit for both.
     - Position limits of continuous joints are ignored.
     - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
     - A <limit> of a floating, planar or spherical joint is ignored.
@@ -191,7 +192,7 @@ def _inertia(link: str, element: Element) -> Inertia:
 
 
 def _joint(name: str, element: Element, sloppy: list[str]) -> Joint:
-    """Return one joint, and append what is accepted although it is invalid to `sloppy`."""
+    """Return one joint; append the names of accepted but invalid parts to `sloppy`."""
     given = element.get("type", "")
     kind = _KINDS.get(given)
     if kind is None:

@@ -51,7 +51,7 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float | Array]) -> tupl
 def welded_positions(
     joints: Sequence[Joint], values: Mapping[str, float | Array]
 ) -> dict[str, float | Array]:
-    """Return the positions of all welded joints: those of `values` and those that mimic them."""
+    """Return the positions of all welded joints: those in `values`, and their mimic joints."""
     followers: dict[str, list[Joint]] = {}
     for joint in joints:
         if joint.mimic is not None:

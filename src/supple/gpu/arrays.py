@@ -33,8 +33,8 @@ Layout: TypeAlias = tuple[Hashable, int, int]  # an array's type and strides; ad
 def layout_of(given: Any) -> Layout | None:
     """Return the layout of an array of PyTorch or CuPy, its address, and the current stream.
 
-    Returns None for other arrays, for those in host memory, and for those that `seen` rejects. A
-    call takes a microsecond; a call of `seen` takes thirty.
+    Returns None for arrays of other libraries, for arrays in host memory, and for arrays that
+    `seen` rejects. A call takes a microsecond; a call of `seen` takes thirty.
     """
     read = _reader(type(given))  # type: ignore[arg-type]  # a class that mypy does not know
     return None if read is None else read(given)
@@ -83,13 +83,13 @@ def _cupy_reader(kind: type) -> Callable[[Any], Layout | None] | None:
 
 
 def stream_of(given: object, arrays: tuple[object, ...]) -> int:
-    """Return the handle of the stream of a call: `given`, that of an array, or the default stream.
+    """Return the handle of a call's stream: `given`, an array's stream, or the default stream.
 
     Args:
         given: A handle, an object with `__cuda_stream__`, `cuda_stream` (PyTorch) or `ptr` (CuPy),
             or None.
-        arrays: Arrays of the call; the first one that specifies a stream decides: for PyTorch and
-            CuPy, it is the current stream of the library.
+        arrays: Arrays of the call; the first array that specifies a stream decides. Arrays of
+            PyTorch and CuPy specify the current stream of their library.
     """
     if given is not None:
         protocol = getattr(given, "__cuda_stream__", None)

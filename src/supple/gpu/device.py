@@ -18,7 +18,7 @@ _ARRAY = np.ndarray
 
 
 def is_named(given: object, name: str) -> bool:
-    """Return whether an argument is the given name; unlike ==, also works for arrays."""
+    """Return whether an argument equals a name; unlike ==, this also works for arrays."""
     return isinstance(given, str) and given == name
 
 

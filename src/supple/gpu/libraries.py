@@ -1,4 +1,4 @@
-"""Arguments and results in GPU memory as arrays of the caller's library."""
+"""Convert arguments and results in GPU memory from and to arrays of the caller's library."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KINDS = (np.float32, np.float64)  # types of arrays that CUDA kernels read
 
 
 def readable(given: Any, name: str) -> Any:
-    """Return an array of PyTorch, CuPy or JAX as a C-contiguous one of float32 or float64.
+    """Return an array of PyTorch, CuPy or JAX as a C-contiguous array of float32 or float64.
 
-    Arrays of these types that are C-contiguous are returned unchanged; others are copied by their
-    library, on its current stream. Half precision and integers become float64. Arrays of other
-    libraries are returned unchanged.
+    C-contiguous arrays of float32 or float64 are returned unchanged; other arrays are copied by
+    their library, on its current stream. Half precision and integers become float64. Arrays of
+    other libraries are returned unchanged.
 
     Args:
         given: The array.
@@ -62,7 +62,7 @@ def _contiguous_reals(given: Any) -> Any:
 
 
 def in_host_memory(given: Any) -> Any:
-    """Return arrays in GPU memory, also those in a sequence, as copies in host memory."""
+    """Return `given` with each array in GPU memory replaced by a copy in host memory."""
     if isinstance(given, list | tuple):
         return [in_host_memory(one) for one in given]
     if not on_gpu(given):
@@ -88,7 +88,7 @@ def in_library(given: GpuArray, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Result:
-    """An array for a result: its address, and what the caller gets once the work is queued."""
+    """An array for a result: its address, and the array in the form that the caller gets."""
 
     pointer: int
     array: Any
@@ -107,7 +107,7 @@ def new_result(
     """Return memory for a result, allocated by the caller's library if that is PyTorch or CuPy.
 
     Args:
-        like: The array of the caller that decides about the library, from `readable`.
+        like: The caller's array, from `readable`, whose library allocates the memory.
         shape: Shape of the result.
         dtype: Type of the result, that of `like`.
         device: The GPU.

@@ -21,7 +21,7 @@ _ID_SHIFT = 56  # symbolic addresses are above all addresses of a GPU: id of a b
 # Largest size of results whose memory is used again [bytes]; largest number of blocks that are kept
 # for each stream, and largest number of streams.
 _MAX_REUSED_BYTES, _MAX_BLOCKS, _MAX_STREAMS = 1 << 20, 4, 8
-_RESULTS, _SCRATCH, _INPUTS = 1, 2, 3  # ids of blocks: two of a call, then the caller's arrays
+_RESULTS, _SCRATCH, _INPUTS = 1, 2, 3  # ids of a call's two blocks; of the caller's arrays
 
 
 class Block(Protocol):
@@ -110,10 +110,10 @@ class Recording:
 
 
 class Blocks:
-    """Blocks of memory of one size that are used again, in later calls on the same stream.
+    """Blocks of memory of one size; later calls on the same stream use them again.
 
     Work on a stream is done in order, so a block may be written again once nobody refers to it.
-    The driver's own pool works in the same way, but takes ten times as long.
+    The driver's own memory pool also does this, but takes ten times as long.
     """
 
     def __init__(self, device: Device, stream: int) -> None:
@@ -204,7 +204,7 @@ def placed(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
 
 
 def allocate_arrays(sizes: dict[str, int], work: Work) -> tuple[Block, dict[str, int]]:
-    """Allocate several arrays in one block of memory; return it and the address of each."""
+    """Allocate several arrays in one block of memory; return the block and their addresses."""
     begins, size = placed(sizes)
     memory = work.scratch(size)
     return memory, {name: memory.pointer + begin for name, begin in begins.items()}

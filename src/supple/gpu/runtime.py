@@ -152,7 +152,7 @@ def compile_source(
         text: The source.
         architecture: Architecture of the GPU, for example "sm_90".
         accurate_sines: Whether sines are as accurate as on a CPU and quotients and roots accurate
-            to 2 ulp, for float32 results that are returned to the user. Otherwise faster
+            to 2 ulp, for float32 results that are returned to the user. If false, faster
             approximations are used, for results that are verified in float64.
         relocatable: Whether the code can be linked with other code.
 
@@ -170,7 +170,7 @@ def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
     """Compile several C++ sources in parallel and link them; a CUDA context must be current.
 
     Args:
-        texts: The sources, each of which may define functions that another declares `extern`.
+        texts: The sources; each may define functions that another source declares `extern`.
         architecture: Architecture of the GPU, for example "sm_90".
     """
     from concurrent.futures import ThreadPoolExecutor  # kept out of the import of supple
@@ -321,7 +321,7 @@ class Device:
         check(self._driver.cuEventDestroy(event))
 
     def captures(self, stream: int) -> bool:
-        """Return whether work on a stream is captured in a CUDA graph, instead of being done."""
+        """Return whether work on a stream is captured in a CUDA graph instead of being executed."""
         return bool(int(check(self._driver.cuStreamIsCapturing(stream))))
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, CUfunction]:

@@ -1,5 +1,4 @@
-"""Solutions, kinematics and steps on NumPy arrays with their adjoints, for supple.torch and .jax.
-
+"""Kinematics, steps and solutions on NumPy arrays, and their adjoints, for supple.torch and .jax.
 x_bar is the gradient of a loss with respect to x and has the shape of x. Tuned constants are
 explained in docs/constants.md.
 """
@@ -52,7 +51,7 @@ def _rows(array: Any, width: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class DifferentiableFrames:
-    """The frames of a robot whose poses and Jacobians are differentiated.
+    """Frames of a robot; their poses and Jacobians can be differentiated.
 
     Attributes:
         robot: The robot.
@@ -164,7 +163,7 @@ def _is_plain(rows: TaskRows, picked: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True)
 class DifferentiableSolver:
-    """A solver whose solutions are differentiated.
+    """A solver whose solutions can be differentiated.
 
     Attributes:
         solver: The solver.
@@ -209,7 +208,7 @@ class DifferentiableSolver:
 
     @property
     def joint_scale(self) -> FloatArray | None:
-        """Scales: solutions move as little as possible in q / joint_scale; None if all are 1."""
+        """Scales of the coordinates q / joint_scale, in which solutions move least; or None."""
         problem = self.solver._problem
         return None if problem is None else problem.joint_scale
 

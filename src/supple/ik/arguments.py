@@ -27,7 +27,7 @@ from supple.motion.plausible import check_plausible
 Progress: TypeAlias = Callable[[int, int], object]
 
 _MAX_SEEDS = 2**31 - 1  # largest int of the kernel
-_MAX_SOLUTIONS = 100_000  # bounded, because memory for all of them is allocated in advance
+_MAX_SOLUTIONS = 100_000  # bounded, because memory for all solutions is allocated in advance
 _INFINITE_TIMEOUT = 1e9  # [s]: longer timeouts are treated as infinite
 
 
@@ -61,7 +61,7 @@ class SolveOptions:
         explain: Whether the solution includes a report.
         threads: Maximum number of threads.
         progress: Function called with the number of finished targets and the number of all targets.
-        gpu: The GPU; None for the CPU.
+        gpu: The GPU and its settings; None for the CPU.
         max_move: Largest joint displacement from q0 [rad or m]; None for no bound.
         check: The clearance that solutions must keep; None without a world.
     """
@@ -258,7 +258,7 @@ def check_no_out(out: object) -> None:
 def check_iterated(iterates: bool, max_iterations: object, settings: Settings) -> None:
     """Raise an error for settings that are not available with a step or an OpenTask.
 
-    If there is neither (`iterates` is false), raise an error if max_iterations is given.
+    Without a step and an OpenTask (`iterates` is false), raise an error if max_iterations is given.
     """
     if not iterates:
         if max_iterations is not None:

@@ -1,4 +1,4 @@
-"""Targets whose solutions collide: if all solutions can be computed, each of them is checked."""
+"""Check all solutions of targets for collisions, if all can be computed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def settled(
 ) -> Solution:
     """Return a blocked solution, or a free one if the arm has any.
 
-    For arms whose solutions are all known, each is checked. If all collide, this proves that the
-    target is blocked.
+    For arms whose solutions can all be computed, each solution is checked. If all collide, the
+    target is proven to be blocked.
 
     Args:
         problem: The compiled problem.
@@ -100,7 +100,8 @@ def settled_batch(
 def free_solutions(found: Solutions, check: WorldCheck) -> Solutions:
     """Return the solutions of `Solver.all` that keep the clearance.
 
-    `complete` does not change: if `found` has all solutions, the result has all that are free.
+    `complete` does not change: if `found` has all solutions, the result has all solutions that keep
+    the clearance.
     """
     kept = np.flatnonzero(check.free(found.q))
     if len(kept) == len(found.q):

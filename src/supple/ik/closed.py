@@ -36,7 +36,7 @@ _NEWTON_TOLERANCE = 1e-13  # error at which Newton's method ends [m, rad]
 # Largest tolerance of the search [m, rad]: with a larger one, a nearly singular solution of the
 # tree may be far from every closed solution.
 _MAX_SEARCH_TOLERANCE = 1e-8
-_MAX_SEEDS = 4096  # default number of seeds: loops leave few of them near a solution
+_MAX_SEEDS = 4096  # default number of seeds; with loops, few seeds are near a solution
 _PATIENCE = 12  # iterations within which the error must be halved, for robots with couplings
 _NEWTON_STARTS = 64  # number of random starts of Newton's method, for robots with couplings
 
@@ -116,7 +116,7 @@ class ClosedSearch:
         )
 
     def _numbers(self, targets: Sequence[Any]) -> Array:
-        """Return targets, with those of the loops, in the kernel's layout (..., k)."""
+        """Return the targets of tasks and loops in the kernel's layout (..., k)."""
         assert self.inner._problem is not None
         problem = self.inner._problem
         threads = self.inner._settings.threads or 1
@@ -134,7 +134,7 @@ class ClosedSearch:
     def _settled(
         self, q: Array, status: Any, numbers: Array
     ) -> tuple[Array, NDArray[np.int8], Array]:
-        """Return closed configurations, their statuses and errors (k, 2), from those of the tree.
+        """Return closed configurations with statuses and errors (k, 2), from solutions of the tree.
 
         Args:
             q: Configurations (k, nq) that the search has found.
@@ -170,8 +170,8 @@ class ClosedSearch:
     def _met(self, q: Array, numbers: Array) -> Array:
         """Return configurations (k, nq) at which loops, couplings and targets are met.
 
-        Newton's method for all rows together starts from q. For couplings, which the search on the
-        tree does not know, it starts again from random closed configurations if this start fails.
+        Newton's method for all rows together starts from q. If this fails, a robot with couplings,
+        which the search ignores, gets further starts from random closed configurations.
         """
         if not self.robot.couplings:
             return self._newton(q, numbers, patience=1)[0]
@@ -195,7 +195,7 @@ class ClosedSearch:
         Args:
             q: Configurations to start from (k, nq).
             numbers: Targets in the kernel's layout (k, t).
-            patience: Number of iterations that may pass until the error is halved.
+            patience: Maximum number of iterations until the error is halved.
         """
         best, at = q.copy(), q.copy()
         least, left = np.full(len(q), np.inf), np.arange(len(q))

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 _COMPARED_SOLUTIONS = 8  # number of solutions of a target among which a preference chooses
 # Number of solutions of a target that are checked for collisions: _CHECKED_PER_SOLUTION times the
-# number of wanted solutions, but at most _MAX_CHECKED or, if more are wanted, that number.
+# number of wanted solutions, but at most the larger of _MAX_CHECKED and the wanted number.
 _CHECKED_PER_SOLUTION, _MAX_CHECKED = 8, 1024
-# Number of colliding solutions after which a search ends: for arms for which supple then computes
-# all solutions, and for other robots.
+# Number of colliding solutions after which a search ends: first for arms all of whose solutions can
+# then be computed, second for other robots.
 _MAX_REJECTED_KNOWN = 32
 _MAX_REJECTED = 256
 _CHUNK = 4096  # number of targets whose solutions are compared at a time
@@ -141,7 +141,7 @@ class Driver:
         )
 
     def _configurations(self, x: Array) -> Array:
-        """Return the configurations of coordinates of the kernel."""
+        """Return the configurations that belong to coordinates of the kernel."""
         return np.asarray(from_kernel(self.problem.layout.robot, x))
 
     def _q0(self, seeds: Array | None) -> Array | None:
@@ -204,8 +204,8 @@ class Driver:
     def solve_branches(self, targets: Array) -> RawSolutions:
         """Return up to `solutions` solutions of each target (B, k), the best first.
 
-        The result is arrays (B, s, ...) and, last, the number of solutions of each target (B,).
-        Entries beyond this number are undefined.
+        The result consists of arrays (B, s, ...) and, last, the number of solutions of each target
+        (B,). Entries beyond this number are undefined.
         """
         chunks: list[RawSolutions] = []
         most = self.options.solutions or 1
@@ -321,9 +321,9 @@ class Driver:
         return (q, *found[1:])
 
     def _near(self, found: RawSolutions, targets: Array, seeds: Array | None) -> RawSolutions:
-        """Return the GPU's solutions, or the CPU's where these are too far from q0 or have failed.
+        """Return the GPU's solutions; those that failed or are too far from q0, from the CPU.
 
-        If several solutions of a target are wanted, they are always those of the CPU.
+        If several solutions of a target are wanted, the CPU always computes them.
 
         Joint limits are constants of the CUDA kernels, which therefore cannot narrow them around
         the q0 of each target.

@@ -24,7 +24,7 @@ class Number(np.int64):
 
     Attributes:
         kept: The object.
-        solves: Whether the object solves targets without q0, and whether it solves them with q0.
+        solves: Two truth values: whether the object solves targets without q0, and with q0.
     """
 
     kept: _core.XlaObject
@@ -38,7 +38,7 @@ def _number(kept: _core.XlaObject, solves: tuple[bool, bool] = (False, False)) -
 
 
 def _once(owner: Robot | Solver, key: object, make: Callable[[], Number]) -> Number:
-    """Return the number for an owner and a key, which `make` returns at the first call."""
+    """Return the number for an owner and a key; the first call gets it from `make`."""
     numbers: dict[object, Number] = vars(owner).setdefault("_foreign", {})
     found = numbers.get(key)
     if found is None:  # several threads may make a number; all get the first one

@@ -185,10 +185,10 @@ class StepSearch:
 
         Args:
             left: Indices of the unsolved problems (L,).
-            q: Their seeds (L, nq).
+            q: Seeds of the unsolved problems (L, nq).
             targets: Targets of all problems (B, k).
             best: The configurations with the smallest error so far (B, nq).
-            cost: The norms of these errors (B,).
+            cost: The norms of the errors of `best` (B,).
             iterations: Numbers of iterations (B,).
             status: Statuses (B,).
         """

@@ -36,8 +36,9 @@ class Limbs:
         joints: Coordinates that move only this limb, for each limb.
         base: Coordinates of the base, which move several limbs.
         frame: A frame that only the base moves.
-        axis: The axis about which a planar base turns (3,), zero for a base that moves freely in
-            space; None for other bases, and if a task is not a pose, position or axis in the world.
+        axis: The axis about which a planar base turns (3,); zero for a base that moves freely in
+            space. None for any other base, and if a task is not a pose, position or axis in the
+            world.
     """
 
     tasks: tuple[tuple[int, ...], ...]
@@ -60,7 +61,8 @@ def kernel_order(robot: Robot, tasks: tuple[Task, ...]) -> tuple[int, ...]:
 def limbs_of(robot: Robot, tasks: Sequence[Task]) -> Limbs | None:
     """Return the limbs of a robot on a moving base.
 
-    None if there are not several, or if the robot has loops, which may connect them.
+    Return None if there are fewer than two limbs, or if the robot has loops, which may connect
+    limbs.
     """
     if len(tasks) < 2 or robot.loops:
         return None
@@ -121,7 +123,7 @@ def _axis_of(robot: Robot, frame: str, base: list[int]) -> Array | None:
 def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
     """Return the coordinates that the error of a task depends on.
 
-    If one coordinate of a joint is among them, all coordinates of this joint are.
+    If the result contains one coordinate of a joint, it contains all coordinates of this joint.
     """
     found = task.on(robot).moved_by(robot)
     if robot.dof == len(robot.description.joints):

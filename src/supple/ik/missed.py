@@ -1,4 +1,4 @@
-"""Why a solution misses some of its tasks, in words."""
+"""Sentences that say why a solution misses some of its tasks."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def reasons_of(solution: Solution) -> tuple[str, ...]:
 def _reasons(robot: Robot, tasks: tuple[Task, ...], q: Array, targets: Array) -> list[str]:
     """Return why each task is not met better at the closest configuration q (n,).
 
-    A task whose own error the free joints could still reduce is held back by tasks whose errors
-    grow in that direction; otherwise the limits of joints, or a singularity, prevent it.
+    If the free joints could still reduce the error of a task, tasks whose errors would then grow
+    hold it back; otherwise joint limits or a singularity do.
     """
     order = kernel_order(robot, tuple(tasks))
     layout = compile_tasks(robot, tuple(tasks[i] for i in order))

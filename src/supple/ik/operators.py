@@ -35,7 +35,8 @@ def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
     """Return the number in `registered` of an object, which `make` makes at the first call.
 
     The owner keeps the object under a key. If several threads make it at the same time, each object
-    is registered before other threads can see its number, and all get the number of the first one.
+    is registered before other threads can see its number, and all threads get the number of the
+    first object.
     """
     kept: dict[object, tuple[int, Any]] = vars(owner).setdefault("_differentiable", {})
     found = kept.get(key)
@@ -88,7 +89,7 @@ def checked(name: str, given: Any, tail: tuple[int, ...], like: Tensor | None = 
     """Return a tensor (..., *tail) of float32 or float64, on the device and of the type of `like`.
 
     Raises:
-        InputError: The argument is no such tensor.
+        InputError: The argument is not a tensor of this type, shape and device.
     """
     if not isinstance(given, Tensor):
         raise InputError(f"{name} must be a torch.Tensor; given: {type(given).__name__}")

@@ -65,7 +65,7 @@ def _changed(options: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Known:
-    """The solvers of one robot: the one without options, and those of sets of options.
+    """The solvers of one robot: one without options, and one for each known set of options.
 
     Reading needs no lock, also in free-threaded Python: attributes are replaced as a whole.
     """
@@ -94,7 +94,7 @@ class _Known:
         return None
 
     def find_given(self, options: dict[str, Any]) -> Solver | None:
-        """Return the same as `find`, also if some of the options have their default values."""
+        """Return the solver with these options, some of which may have their default values."""
         return self.find(options) or self.find(_changed(options))
 
     def add(self, options: dict[str, Any], solver: Solver) -> None:
@@ -203,10 +203,10 @@ def solve(
             while the other targets stay met.
         q0: Seed (n,) [rad or m]. `Solution.moved` and `same_branch` say how far the solution is
             from q0, and whether both are on the same branch.
-        prefer: Preference among the solutions. "comfortable" starts from seeds with joints near the
-            middle of their ranges, at no extra cost (default without q0). "fast" returns the first
-            solution found, wherever it is. "nearest" returns one near q0 or, if there is none, the
-            solution with the smallest maximum joint displacement (default with q0).
+        prefer: Preference among the solutions. "comfortable" (default without q0) starts from seeds
+            with joints near the middle of their ranges, at no extra cost. "fast" returns the first
+            solution found, wherever it is. "nearest" (default with q0) returns a solution near q0
+            or, if there is none, the solution with the smallest maximum joint displacement.
             "manipulability", "limits" (far from joint limits) or a cost as a function of q (n,)
             return the best of up to 8 solutions.
         max_move: Largest displacement of each joint from q0 [rad or m]: the search stays in this
@@ -237,7 +237,7 @@ def solve(
 
 
 def _is_constant(given: object) -> bool:
-    """Return whether a value means the same in a later call, unlike a list, which may change."""
+    """Return whether a value cannot change between calls; a list, for example, can change."""
     if type(given) is tuple:
         return all(isinstance(one, str | Task) for one in given)
     number = isinstance(given, float | int) and not isinstance(given, bool)

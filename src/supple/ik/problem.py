@@ -1,4 +1,4 @@
-"""Tasks of a robot, compiled for the position solver: scales, weights, seeds and limits.
+"""Compile the tasks of a robot for the position solver: scales, weights, seeds and limits.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -39,11 +39,11 @@ from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks, si
 from supple.tasks.rows import SPATIAL, TaskRows
 
 _SEED_TABLE_SIZE = 2048  # number of entries
-_GPU_SEED_TABLE_SIZE = 512  # the same configurations determine the reach
+_GPU_SEED_TABLE_SIZE = 512  # these configurations also determine the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
 _MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad, or reach]
-_MAX_ITERATION_FACTOR = 1000  # largest factor by which a small max_step allows more iterations
+_MAX_ITERATION_FACTOR = 1000  # largest factor on the number of iterations for a small max_step
 # Constants for robots with long prismatic joints, relative to the reach of the other joints.
 _LONG_RANGE = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
@@ -52,7 +52,7 @@ _UNBOUNDED_DISPLACEMENT = 1e38  # the kernel's bound for long joints in an itera
 _MAX_WEIGHT_RATIO = 30.0  # largest ratio of row weights in the search
 # If fewer than `_FEW_JOINTS` revolute joints move a task that has more rows than these joints, only
 # special targets can be met, and few seeds find a solution. Other targets are often nearly met,
-# which does not mean that a solution is near.
+# although no solution is near.
 _FEW_JOINTS = 6
 _SURPLUS_STARTS = 512  # default number of seeds of such problems
 _SAMPLES = 8  # number of configurations at which J shows which joints move the tasks
@@ -68,7 +68,7 @@ class CompiledProblem:
     Attributes:
         layout: The tasks, postures last.
         order: For each task of the layout, its index among the caller's tasks.
-        primary: Number of rows to be met; the other rows belong to postures.
+        primary: Number of rows that targets must meet; the other rows belong to postures.
         rest: For each coordinate, the index of its rest position in a target, or -1 (n,); empty
             without a posture task.
         rule: Damping rule of the search.
@@ -78,8 +78,8 @@ class CompiledProblem:
         default_starts: Default number of seeds of a target; 0 for the usual default.
         units: Units of the joints in distances between configurations (n,): 1 rad, or a length of
             the robot [m] for a prismatic joint.
-        joint_scale: Scales (n,): the search moves as little as possible in the coordinates
-            q / joint_scale; None if all are 1.
+        joint_scale: Scales (n,) of the coordinates q / joint_scale, in which the search moves as
+            little as possible; None if all are 1.
         kernel: The compiled solver.
     """
 
@@ -135,7 +135,7 @@ class CompiledProblem:
 
 
 def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Array:
-    """Convert the targets of one task to the kernel's layout, nonfinite ones of a batch to NaN."""
+    """Convert one task's targets to the kernel's layout; nonfinite ones of a batch become NaN."""
     if kind_of_targets(task) is TargetKind.POSE:
         made = _core.pose_numbers(given, threads)
         if made is not None:
@@ -308,9 +308,9 @@ def _compiled(
 
 
 def moving_joints_and_rows(layout: CompiledTasks, primary: int) -> tuple[int, int]:
-    """Return how many joints move the first `primary` rows, and how many of these rows are exact.
+    """Return the number of joints that move the first `primary` rows, and of exact rows.
 
-    A row is exact if it has no allowed range.
+    An exact row has no allowed range.
     """
     sizes = np.abs(layout.jacobian(layout.robot.random(_SAMPLES, seed=0))[:, :primary])
     most = sizes.max(axis=(0, 1))
@@ -319,7 +319,7 @@ def moving_joints_and_rows(layout: CompiledTasks, primary: int) -> tuple[int, in
 
 
 def _bounded(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
-    """Return the weights of rows; small ones are raised, so that J is better conditioned."""
+    """Return the weights of rows; small weights are raised, so that J is better conditioned."""
     natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
     shares = weights / natural
     return np.asarray(natural * np.maximum(shares, shares.max() / _MAX_WEIGHT_RATIO))

@@ -37,7 +37,7 @@ class SolveReport:
             weighted J, the damping and its reason.
         sigma_min: Smallest singular value of the weighted J at the solution.
         lambda2: Damping at the solution.
-        at_limit: Joints that move a task and are at a bound: their names, each with "lower" or
+        at_limit: Joints that move a task and are at a bound: the name of each, with "lower" or
             "upper" for a joint limit, or "max_move" for the largest displacement from q0.
         blocking: Joints whose limit keeps the solution from coming closer to the target: the
             gradient of the error would move them out of their range.
@@ -45,7 +45,7 @@ class SolveReport:
         failed: Number of seeds that did not lead to a solution.
         stopped: Number of seeds that were still running when the target was given up.
         best_failed: Position and rotation error of the best failed seed [m], [rad]; None if no seed
-            failed. If the problem was split into subproblems, the largest errors among them.
+            failed. If the problem was split, the largest errors among its subproblems.
         iterations: Iterations of the search until it found the solution.
         seconds: Time of the call [s].
         hint: A likely mistake in the target; empty if there is none.
@@ -161,7 +161,7 @@ def unit_hint(robot: Robot, away: float) -> str:
 def _limits(
     problem: CompiledProblem, lin: Linearization, q: Array, q0: Array | None, max_move: float
 ) -> tuple[tuple[AtLimit, ...], tuple[AtLimit, ...]]:
-    """Return the joints at a limit, and those of them whose limit blocks: see `SolveReport`."""
+    """Return the joints at a limit, and the joints among them that block: see `SolveReport`."""
     robot = problem.layout.robot
     pull = lin.J.T @ lin.e
     smallest = _SMALLEST_PULL * np.linalg.norm(lin.J, axis=0) * np.linalg.norm(lin.e)
@@ -169,7 +169,7 @@ def _limits(
     x = to_kernel(robot, q)  # one coordinate for each limit
     at: list[AtLimit] = []
     blocking: list[AtLimit] = []
-    moves = lin.J.any(axis=0)  # joints that move a task; those of fingers do not move the hand
+    moves = lin.J.any(axis=0)  # joints that move a task; joints of fingers do not move the hand
     for j in np.flatnonzero(moves).tolist():
         name = robot.joint_names[j]
         if x[j] <= robot.lower[j] + _AT_LIMIT:

@@ -34,7 +34,7 @@ class SeedTable:
 
     Attributes:
         seeds: Configurations (N, n) in the kernel's coordinates.
-        discomfort: The discomfort of each (N,).
+        discomfort: The discomfort of each seed (N,).
         scale: Weights of the target values in the distance used to look up seeds (k,).
     """
 
@@ -83,7 +83,8 @@ def seed_sequence(robot: Robot) -> tuple[Array, Array, Array]:
     low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
     low = np.where(np.isfinite(lower), lower, low)
     high = np.where(np.isfinite(upper), upper, low + 2 * reach)
-    # For joints that may turn freely, the middle revolution suffices: others repeat its postures.
+    # For joints that may turn freely, the middle revolution suffices: other turns repeat its
+    # postures.
     many = may_turn(robot) & (high - low > 4 * np.pi)
     low = np.where(many, np.clip(-2 * np.pi, low, high - 4 * np.pi), low)
     high = np.where(many, low + 4 * np.pi, high)
@@ -109,11 +110,11 @@ def joint_ranges(robot: Robot) -> Array:
 def robot_size(robot: Robot) -> float:
     """Return the order of magnitude of a robot's lengths [m]; 1 for a robot without lengths.
 
-    It is the largest distance that a frame may have from the first joint that carries it while
-    prismatic joints are at zero. If all links have zero length, it is the largest range of a
-    prismatic joint or advance of a screw per turn or, if no range is finite, the largest limit
-    or else the largest offset of a mimic joint. Without any of these, it is the distance of the
-    robot from the origin of the world.
+    The result is the largest distance that a frame may have from the first joint that carries it
+    while prismatic joints are at zero. If all links have zero length, the result is the largest
+    range of a prismatic joint or advance of a screw per turn or, if no range is finite, the largest
+    limit or else the largest offset of a mimic joint. Without any of these, the result is the
+    distance of the robot from the origin of the world.
     """
     ranges = np.where(robot.prismatic, joint_ranges(robot), 2 * np.pi)
     slides = [joint for joint in robot._tree.joints if joint.prismatic]

@@ -95,8 +95,8 @@ class Solution:
     def missed(self) -> Array:
         """How far each task is from being met (k,) [m and rad]; zero for tasks that are met.
 
-        The norm of both errors of a task, which is met if both are within the tolerances. Computed
-        when it is read.
+        The value is the norm of both errors of a task, or zero if both errors are within the
+        tolerances. It is computed when it is read.
         """
         given = self._task_targets
         tolerances = None if given is None else TaskTargets.of(given).tolerances
@@ -181,7 +181,7 @@ class Solution:
 
     @property
     def is_proven(self) -> bool:
-        """Whether a blocked target is proven to have no free solution: all of them collide.
+        """Whether a blocked target is proven to have no free solution: all its solutions collide.
 
         Raises:
             InputError: The call had no world.
@@ -192,8 +192,8 @@ class Solution:
     def blocked(self) -> tuple[tuple[Array, tuple[tuple[str, str], ...]], ...]:
         """The solutions that were checked and collide, each with the names of its colliding pairs.
 
-        They are known for arms all of whose solutions are computed (`Solver.all`); for other robots
-        the only entry is this solution. Empty if the target is not blocked.
+        For arms all of whose solutions can be computed (`Solver.all`), these are all solutions; for
+        other robots, the only entry is this solution. Empty if the target is not blocked.
 
         Raises:
             InputError: The call had no world.
@@ -234,7 +234,7 @@ class Solution:
         return "\n".join([self._sentence(), *self._causes()])
 
     def _causes(self) -> list[str]:
-        """Return which of several tasks are missed, and whether tasks have too many rows."""
+        """Return sentences: which of several tasks are missed; whether tasks have too many rows."""
         if self.status in (SolveStatus.CONVERGED, SolveStatus.NONFINITE_INPUT):
             return []
         missed = self._missed_tasks

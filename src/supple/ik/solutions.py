@@ -49,8 +49,9 @@ class Solutions:
 
     `Solver.batch` gives one solution of each target: the axes of all arrays are those of the batch.
     `Solver.several` and `Solver.all` give the solutions of one target along one axis, the best
-    first. `Solver.all` gives those of a batch along one axis as well, target after target: `count`
-    is the number of solutions of each target, and `of` or `split` selects those of one target.
+    first. For a batch, `Solver.all` also gives all solutions along one axis, target after target:
+    `count` is the number of solutions of each target, and `of` or `split` selects the solutions of
+    one target.
 
     Solutions are indexed like an array. With one axis, `len` is the number of solutions, and an
     integer index or iteration gives each `Solution`. With several axes, `len` and iteration refer
@@ -63,7 +64,7 @@ class Solutions:
 
     The arrays are of the library of the targets, and in the same memory; methods other than
     `success` need arrays of NumPy, which `numpy()` returns. For targets in GPU memory, a call
-    returns before the GPU has finished, with arrays that CuPy, PyTorch and JAX take without a copy
+    returns before the GPU has finished. CuPy, PyTorch and JAX take the arrays without a copy
     (DLPack) once the stream has computed them; `numpy()` waits and returns a copy in host memory,
     which has all methods. With `Solver.all` these arrays have 8 entries for each target, (..., 8),
     NaN in q and infinite errors where a target has fewer solutions.
@@ -154,7 +155,7 @@ class Solutions:
 
     @property
     def _on_gpu(self) -> bool:
-        """Whether the arrays are in GPU memory; type checkers see those in host memory."""
+        """Whether the arrays are in GPU memory; for type checkers, they are in host memory."""
         q: object = self.q
         return isinstance(q, GpuArray)
 
@@ -169,7 +170,7 @@ class Solutions:
         return replace(self, **arrays)
 
     def numpy(self) -> Solutions:
-        """Return the solutions with arrays of NumPy; waits for the stream of those on a GPU."""
+        """Return the solutions with arrays of NumPy; for arrays on a GPU, wait for their stream."""
         if not self._on_gpu:
             if type(self.q) is np.ndarray:
                 return self
@@ -307,7 +308,7 @@ class Solutions:
     def missed(self) -> Array:
         """How far each task is from being met (..., k) [m and rad]; zero for tasks that are met.
 
-        As `Solution.missed`; `found[3].reasons` has the reasons in words.
+        The definition is that of `Solution.missed`; `found[3].reasons` gives the reasons in words.
         """
         tolerances = None if self._task_targets is None else self._task_targets.tolerances
         return missed_norms(self._errors(), tolerances, np.asarray(self.success))
@@ -377,10 +378,10 @@ class Solutions:
 
     @property
     def branch(self) -> NDArray[np.int8]:
-        """Signs (s, 3) of shoulder, elbow and wrist, for arms that have these.
+        """Signs (s, 3) of shoulder, elbow and wrist, for arms whose branches have these signs.
 
-        The signs change only where the arm passes a singularity, where they are zero;
-        `branch_names` has them in words.
+        A sign changes only at a singularity, where it is zero; `branch_names` gives the signs in
+        words.
 
         Raises:
             InputError: The arm has no such branches, or the solutions are not from `Solver.all` for

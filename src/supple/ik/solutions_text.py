@@ -42,10 +42,10 @@ def summary(found: Solutions) -> str:
 
 
 def missed_tasks(found: Solutions) -> list[tuple[str, int, float, float]]:
-    """Return the tasks that are missed, if there are several.
+    """Return the tasks that are missed, if there are several tasks.
 
-    For each its name in words, the number of targets at which it is missed, and its largest
-    position and rotation error among the missed targets whose errors are finite.
+    Each entry has the name of the task, the number of targets at which it is missed, and its
+    largest position and rotation error among the missed targets whose errors are finite.
     """
     if found._task_targets is None or found.success.all():
         return []
@@ -61,7 +61,7 @@ def missed_tasks(found: Solutions) -> list[tuple[str, int, float, float]]:
 
 
 def _of_batch(found: Solutions) -> str:
-    """Return how many targets of a batch have which status."""
+    """Return, as text, the number of targets of a batch with each status."""
     counts = [(status, found.status.count(status)) for status in SolveStatus]
     lines = [f"{found.size} target{'s' if found.size != 1 else ''}"]
     lines += [f"  {n:>6} {status}: {status.sentence}" for status, n in counts if n]
@@ -79,7 +79,7 @@ def _of_batch(found: Solutions) -> str:
 
 
 def _of_each(found: Solutions) -> str:
-    """Return how many targets of a batch have how many solutions."""
+    """Return, as text, the numbers of targets and solutions, and of targets with all solutions."""
     count, complete = found.count.ravel(), int(found.complete.sum())
     lines = [f"{len(found.q)} solutions of {count.size} targets, {complete} of them complete"]
     numbers, targets = np.unique(count, return_counts=True)

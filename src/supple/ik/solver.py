@@ -128,14 +128,14 @@ class Solver(_core.TargetSolver):
                 `PostureTask` is secondary: the solution moves along its branch toward the posture
                 while the other targets stay met.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
-            prefer: Preference among the solutions. "comfortable" starts from seeds with joints near
-                the middle of their ranges, at no extra cost (default without q0). "fast" returns
-                the first solution found, wherever it is. "nearest" returns one near q0 or, if there
-                is none, the solution with the smallest maximum joint displacement (default with
-                q0). "manipulability", "limits" (far from joint limits) or a cost as a function of
-                q (n,) return the best of up to 8 solutions. Several solutions are ordered by it;
-                the default without q0 is then "fast": the search stops when it has found as many
-                solutions as wanted, and they are ordered as by "limits".
+            prefer: Preference among the solutions. "comfortable" (default without q0) starts from
+                seeds with joints near the middle of their ranges, at no extra cost. "fast" returns
+                the first solution found, wherever it is. "nearest" (default with q0) returns a
+                solution near q0 or, if there is none, the solution with the smallest maximum joint
+                displacement. "manipulability", "limits" (far from joint limits) or a cost as a
+                function of q (n,) return the best of up to 8 solutions. Several solutions are
+                ordered by the preference; the default without q0 is then "fast": the search stops
+                when it has found as many solutions as wanted, and orders them as by "limits".
             max_move: Largest displacement of each joint from q0 [rad or m]: the search stays in
                 this box. If there is no solution in it, the status is `SolveStatus.MAX_MOVE`.
             position_tolerance: Position tolerance of each task [m].
@@ -145,10 +145,10 @@ class Solver(_core.TargetSolver):
             max_step: Maximum joint displacement in an iteration [rad or m], 1 by default. With a
                 smaller value the search stays closer to the branch of q0 and takes more iterations.
             step: Step that is repeated until the target is met, instead of the default search: any
-                step of a `Servo`. It starts from q0, or the neutral configuration, then from other
-                seeds, and never reports `SolveStatus.UNREACHABLE`. This search and all problems
-                with an `OpenTask` run in Python around the kernel; explain, several solutions and
-                a GPU are not available.
+                step of a `Servo`. This search starts from q0, or the neutral configuration, then
+                from other seeds, and never reports `SolveStatus.UNREACHABLE`. This search and all
+                problems with an `OpenTask` run in Python around the kernel; explain, several
+                solutions and a GPU are not available.
             max_iterations: Maximum number of iterations of each seed with `step` or an `OpenTask`;
                 by default 1000.
             timeout: Time limit of a call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
@@ -333,7 +333,7 @@ class Solver(_core.TargetSolver):
 
     @known_arguments(**_FIXED)
     def _solve_one(self, target: Any, q0: Any = None, explain: bool = False) -> Solution:
-        """Return the solution of one target; `__call__` passes on arguments that it cannot read."""
+        """Return the solution of one target, for arguments that the fast `__call__` cannot read."""
         if on_a_gpu(target):
             raise InputError(
                 "a single target must be in host memory; given: a target in GPU memory, which "
@@ -433,9 +433,9 @@ class Solver(_core.TargetSolver):
         """Return distinct solutions of one target, ordered by `prefer`, the best first.
 
         If the target is not reached, the only entry is the closest pose found. Targets in GPU
-        memory may be a batch. Their results stay there, with `count` entries for each target, NaN
-        in q and infinite errors where a target has fewer solutions; `Solutions.count` is the number
-        of solutions of each target.
+        memory may be a batch. Their results stay in GPU memory, with `count` entries for each
+        target; if a target has fewer solutions, the other entries have NaN in q and infinite
+        errors. `Solutions.count` is the number of solutions of each target.
 
         Args:
             target: Target of the tasks.
@@ -483,14 +483,15 @@ class Solver(_core.TargetSolver):
 
         For arms of 6 revolute joints, every solution is computed: in closed form if three
         consecutive axes intersect or are parallel (`robot.structure`), also on a GPU; otherwise as
-        eigenvalues. For other robots, they are searched. All are verified; `Solutions.complete`
-        says whether these are all solutions. There are no entries for a target without a solution.
+        eigenvalues. For other robots, a search finds solutions. All returned solutions are
+        verified; `Solutions.complete` says whether they are all solutions of a target. There are no
+        entries for a target without a solution.
 
         Args:
             target: Target or targets of the tasks, (..., 4, 4) for poses.
             q0: Seed (n,) of all targets, or one per target (..., n) [rad or m].
             wraps: Whether solutions that differ by full turns of a joint are included; otherwise
-                only the one nearest to q0, or to the middle of the joint's range, is given.
+                only the solution nearest to q0, or to the middle of the joint's range, is given.
             stream: CUDA stream for targets in GPU memory, as for `batch`.
             out: For targets in GPU memory, solutions to overwrite, as for `batch`.
 

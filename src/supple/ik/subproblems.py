@@ -20,8 +20,8 @@ class Subproblem:
 
     Attributes:
         problem: The compiled problem of these tasks, for a robot that has only these joints.
-        joints: Indices of its coordinates in the whole robot (k,).
-        numbers: Indices of its target values in the whole target.
+        joints: Indices of the subproblem's coordinates in the whole robot (k,).
+        numbers: Indices of the subproblem's target values in the whole target.
     """
 
     problem: CompiledProblem
@@ -31,7 +31,7 @@ class Subproblem:
 
 @lru_cache(maxsize=64)
 def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
-    """Return the smallest subproblems of a problem such that no joint moves tasks of two of them.
+    """Return the smallest subproblems such that each joint moves tasks of at most one of them.
 
     The squared error is a sum over tasks and the limits are a box, so the closest configurations of
     the subproblems together form the closest configuration of the whole problem. Fewer seeds are

@@ -1,4 +1,4 @@
-"""The errors of each task at a solution, and why tasks cannot be met in general."""
+"""Compute the errors of each task at a solution, and detect tasks with too many rows."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def missed_text(missed: Sequence[tuple[str, float, float]]) -> str:
 def surplus_rows(robot: Robot, tasks: Sequence[Task]) -> str:
     """Return a sentence if tasks have more rows than joints that move them, else "".
 
-    Rows with an allowed range do not count: they are met in a whole set of configurations.
+    Rows with an allowed range do not count, because a whole set of configurations meets them.
     """
     if any(task.on(robot).in_python for task in tasks):
         return ""  # the joints that move them are not known

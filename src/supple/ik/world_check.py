@@ -1,4 +1,4 @@
-"""The check of solutions besides that of their tasks: the clearance of a robot in a world."""
+"""Check that solutions keep a clearance from the obstacles and between the links."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class WorldCheck:
         return replace(self, branches=branches, complete=complete)
 
     def sentence(self, q: Array, restarts: int) -> str:
-        """Return why a target is blocked."""
+        """Return a sentence that says why a target is blocked."""
         pairs = self.blocking(q)
         names = ", ".join(f"{one} and {other}" for one, other in pairs[:_MAX_LISTED_PAIRS])
         rest = len(pairs) - _MAX_LISTED_PAIRS

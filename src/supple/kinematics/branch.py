@@ -1,4 +1,4 @@
-"""Branches of a 6-joint arm: on which side of its singularities a configuration is, in words."""
+"""Branches of a 6-joint arm: names for the side of its singularities that a configuration is on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
         wrist      (h4 × h5)·h6       h: directions of the axes
         elbow      h2·(r23 × r3c)     r: vectors from axis 2 to axis 3, and from there to the wrist
                                       center or, if axis 4 is parallel, to axis 4
-        shoulder   det J, divided by the other two
+        shoulder   det J, divided by the factors of wrist and elbow
 
     Each sign changes only at a singularity of its kind, where it is zero. All solutions of a
     regular pose have different signs, apart from solutions that differ by full turns of joints.

@@ -96,7 +96,7 @@ def difference(robot: Layout, q1: Any, q0: Any) -> Any:
 
 
 def configuration_gradient(robot: Robot, q: Any, v_bar: Any) -> Any:
-    """Return the gradient (..., nq) for configurations q, from that for velocities (..., nv).
+    """Return the gradient (..., nq) for configurations q, from the one for velocities (..., nv).
 
     A quaternion of any length r is divided by r; the unit quaternion a has the rate ½ a (0, ω),
     where ω is the angular velocity in the axes of the body. The gradient is therefore
@@ -150,7 +150,7 @@ def interpolated(robot: Layout, t: Any, q: Any, at: Any) -> Any:
 
 
 def mirrored(robot: Layout, q: Any, center: Any) -> Any:
-    """Return the configurations as far beyond a center as q is before it, both (..., nq)."""
+    """Return the configurations q (..., nq) mirrored at the configurations `center` (..., nq)."""
     if robot is None or robot.nq == robot.nv:
         return 2 * center - q
     return integrate(robot, center, difference(robot, center, q))
@@ -256,7 +256,7 @@ def clipped(robot: Robot, q: Any, lower: Any = None, upper: Any = None) -> Any:
 
 
 def in_balls(robot: Robot | Coordinates) -> Any:
-    """Return which velocities (nv,) are those of ball joints."""
+    """Return a mask (nv,) of the velocities of ball joints."""
     made = np.zeros(robot.nv, np.bool_)
     for ball in robot._balls:
         made[ball : ball + 3] = True
@@ -277,7 +277,7 @@ def of_positions(robot: Robot, values: Any) -> Any:
 
 
 def quaternions(robot: Robot | Coordinates) -> Any:
-    """Return which positions (nq,) are those of quaternions."""
+    """Return a mask (nq,) of the positions that belong to quaternions."""
     made = np.zeros(robot.nq, np.bool_)
     for at, _, is_ball in _parts(robot):
         made[at] = is_ball

@@ -1,4 +1,4 @@
-"""Methods of `Robot` that add to and subtract configurations."""
+"""Methods of `Robot` that add displacements to configurations and subtract configurations."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ class Bodies:
         mass: Masses (k,) [kg].
         matrix: Inertia matrices (k, 3, 3) about the centers of mass, in the axes of `frames`.
         frames: A frame at the center of mass of each body.
-        still: Mass that no joint moves [kg], and its first moment, mass times center (3,) [kg m].
+        still: Mass that no joint moves [kg], and the first moment of this mass, mass times center
+            (3,) [kg m].
     """
 
     mass: Matrix
@@ -192,7 +193,7 @@ def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
     Entry (i, j) is the derivative of torque j with respect to a displacement of coordinate i. For a
     point p that joints i and j move, with i nearer to the base, ∂²p/∂q_i∂q_j = w_i × ∂p/∂q_j, and
     the entries (i, j) and (j, i) are equal. For two axes of a ball joint, which both move with the
-    body, the two entries differ, and the formula gives each of them.
+    body, the two entries differ, and the formula holds for each entry.
     """
     each, joints = bodies(robot), robot._tree.joints
     if not each.frames:
@@ -266,7 +267,8 @@ def momentum_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) ->
 def momentum(self: Robot, q: ArrayLike, qd: ArrayLike, *, threads: int | None = None) -> FloatArray:
     """Return the momentum of all links, (..., 6), in world axes.
 
-    It is linear (3,) [kg m/s], then angular about the center of mass (3,) [kg m²/s].
+    The result is the linear momentum (3,) [kg m/s], then the angular momentum about the center of
+    mass (3,) [kg m²/s].
 
     Args:
         q: Configurations (..., n) [rad or m].
@@ -292,9 +294,9 @@ def capture_point(
 ) -> FloatArray:
     """Return the capture point (..., 3) on the ground [m]: a step there brings the robot to rest.
 
-    It is the instantaneous capture point of a linear inverted pendulum, c + ċ √(height/gravity),
-    for the center of mass c at a height above the ground. If the point is inside the support
-    polygon, the robot can stop without a step.
+    The result is the instantaneous capture point of a linear inverted pendulum, c + ċ
+    √(height/gravity), projected onto the ground; c is the center of mass, `height` its height above
+    the ground. If the point is inside the support polygon, the robot can stop without a step.
 
     Args:
         q: Configurations (..., n) [rad or m].

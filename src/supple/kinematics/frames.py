@@ -50,7 +50,7 @@ def ancestors(robot: Robot, frame: str) -> dict[int, int]:
 
 
 def ancestors_of(robot: Robot, frame: FixedFrame) -> dict[int, int]:
-    """Return the same as `ancestors` for a frame that is given by its placement, not by name."""
+    """Return the result of `ancestors` for a frame given by its placement instead of its name."""
     joints, j = robot._tree.joints, frame.joint
     found = {}
     while j != WORLD:
@@ -62,7 +62,7 @@ def ancestors_of(robot: Robot, frame: FixedFrame) -> dict[int, int]:
 def link_lengths(robot: Robot, frames: Sequence[str]) -> list[float]:
     """Return the lengths of the links that carry some frames, between successive joints [m].
 
-    The first link begins at the first joint and the last one ends at the frame. Links of zero
+    The first link begins at the first joint, and the last link ends at the frame. Links of zero
     length, as between the axes of a spherical joint, are omitted.
     """
     joints = robot._tree.joints
@@ -118,6 +118,7 @@ def owners(robot: Robot) -> tuple[str, ...]:
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
     """Return the kernel's chain for frames at constant poses on bodies.
 
-    They may be frames returned by `placed` or others, such as turned frames and centers of mass.
+    The frames may come from `placed`, or be other frames, such as turned frames and centers of
+    mass.
     """
     return chain(robot._tree.joints, frames, nv=robot.nv, stack=True, axes=AXES_WORLD, rows=[0])

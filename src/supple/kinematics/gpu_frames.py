@@ -109,7 +109,7 @@ def resolve(
         q: Configurations (..., nq), float32 or float64.
         frame: Name of a frame, or a sequence of names; the end effectors by default.
         axes: Axes of twists.
-        wanted: Whether poses, and whether Jacobians are wanted.
+        wanted: Two truth values: whether poses are wanted, and whether Jacobians are wanted.
         threads: Must be None.
         out: Arrays for the results, or None for new ones.
 

@@ -147,7 +147,7 @@ def joint_torques(
 
     The power is the same on both sides: τ·q̇ = f·twist. To exert a wrench on its surroundings, the
     robot needs these torques [N m, or N for a prismatic joint]; to balance a wrench that acts on
-    the robot, it needs their negatives. Gravity and friction are not included.
+    the robot, it needs the negative torques. Gravity and friction are not included.
 
     Args:
         q: Configurations (..., n) [rad or m].
@@ -190,8 +190,8 @@ def bias_acceleration(
 
         d/dt twist = J q̈ + J̇ q̇
 
-    In "world" axes it consists of the acceleration of the frame's origin [m/s²] and the angular
-    acceleration [rad/s²]; otherwise it is the derivative of the twist's components.
+    In "world" axes, the result consists of the acceleration of the frame's origin [m/s²] and the
+    angular acceleration [rad/s²]; in other axes, it is the derivative of the twist's components.
 
     Args:
         q: Configurations (..., n) [rad or m].
@@ -220,8 +220,9 @@ def bias_jerk(
 
         d²/dt² twist = J q⃛ + 2 J̇ q̈ + J̈ q̇
 
-    In "world" axes it consists of the jerk of the frame's origin [m/s³] and the derivative of the
-    angular acceleration [rad/s³]; otherwise it is the second derivative of the twist's components.
+    In "world" axes, the result consists of the jerk of the frame's origin [m/s³] and the derivative
+    of the angular acceleration [rad/s³]; in other axes, it is the second derivative of the twist's
+    components.
 
     Args:
         q: Configurations (..., n) [rad or m].

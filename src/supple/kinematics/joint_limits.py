@@ -1,4 +1,4 @@
-"""Descriptions with other joint limits, given by a number, an array or a mapping by name."""
+"""Change the joint limits of a description: by a number, an array or a mapping by name."""
 
 from __future__ import annotations
 

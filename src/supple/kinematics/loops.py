@@ -30,12 +30,12 @@ _RANK_TOLERANCE = 1e-10  # singular values below this fraction of the largest co
 
 
 def loop_error(self: Robot, q: ArrayLike) -> FloatArray:  # noqa: D417
-    """Return how far configurations are from closed, (..., m).
+    """Return the errors of the loops and couplings at configurations, (..., m).
 
     For each loop, the position of frame_a relative to frame_b in the axes of frame_b (3) [m] and,
     for a weld, its rotation vector (3) [rad]; then, for each coupling, the position of the follower
-    minus the polynomial [rad or m]. `loop_rows` has the names. All are zero in a closed
-    configuration.
+    minus the polynomial [rad or m]. `loop_rows` returns the names of the errors. All errors are
+    zero in a closed configuration.
 
     Args:
         q: Configurations (..., nq) [rad or m].
@@ -80,8 +80,8 @@ def close_loops(self: Robot, q: ArrayLike) -> FloatArray:  # noqa: D417
 
     Raises:
         InputError: The iterations from one of the configurations do not end at a closed one; the
-            message names the loop or coupling that remains open. It may be that no closed
-            configuration exists, or that another q leads to one.
+            message names the loop or coupling that remains open. Either no closed configuration
+            exists, or only another q leads to one.
     """
     at = coordinates(q, self.nq, "q")
     if not np.isfinite(at).all():
@@ -94,7 +94,7 @@ def close_loops(self: Robot, q: ArrayLike) -> FloatArray:  # noqa: D417
 
 
 def _open_text(robot: Robot, q: Matrix, shape: tuple[int, ...], index: int) -> str:
-    """Return why a configuration could not be closed."""
+    """Return a sentence that says why a configuration could not be closed."""
     error = np.abs(_evaluate(robot, q, jacobian=False)[0])
     worst = int(np.argmax(error))
     which = f" {np.unravel_index(index, shape)}" if shape else ""
@@ -108,7 +108,7 @@ def refuse_loops(robot: Robot, what: str) -> None:
     """Raise an error for a robot with loops or couplings, which a function does not support.
 
     Raises:
-        InputError: The robot has some; the message names the first one.
+        InputError: The robot has loops or couplings; the message names the first one.
     """
     if not robot.is_tree:
         raise InputError(
@@ -125,7 +125,7 @@ def _first_words(robot: Robot) -> str:
 
 
 def neutral_closed(robot: Robot, q: Matrix) -> Matrix:
-    """Return a closed configuration (nq,) near q, the neutral one, or else near a random one."""
+    """Return a closed configuration (nq,) near the neutral q, or, if none is found, a random q."""
     made: Matrix | None = vars(robot).get("_neutral")
     if made is None:
         near, closed = closed_near(robot, q[None])
@@ -136,7 +136,7 @@ def neutral_closed(robot: Robot, q: Matrix) -> Matrix:
 
 
 def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
-    """Return closed configurations near random ones (..., nq); those that fail are drawn again.
+    """Return closed configurations near random ones (..., nq); after a failure, draw another.
 
     Raises:
         InputError: No closed configuration is found.
@@ -161,7 +161,7 @@ def random_closed(robot: Robot, drawn: Matrix) -> Matrix:
 
 
 def _first_closed(robot: Robot, q: Matrix, count: int) -> Matrix:
-    """Return closed configurations near the first `count` of q (k, nq) that have one.
+    """Return up to `count` closed configurations, near the first of q (k, nq) that can be closed.
 
     The first groups are small, because configurations that cannot be closed take the most
     iterations.
@@ -174,7 +174,7 @@ def _first_closed(robot: Robot, q: Matrix, count: int) -> Matrix:
 
 
 def closed_near(robot: Robot, q: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Return configurations (k, nq) after Newton's method, and which of them are closed (k,).
+    """Return configurations (k, nq) after Newton's method, and a mask (k,) of the closed ones.
 
     A joint that would leave its range is held at its limit while the others go on.
     """
@@ -204,7 +204,7 @@ def moved_within(robot: Robot, q: Matrix, J: Matrix, e: Matrix) -> Matrix:
     """Return configurations (k, nq) after one step with J step = e, within the joint limits.
 
     Joints that the least-norm step would move beyond a limit go to that limit, and the step of the
-    others is computed again. A step that moves a joint by more than `_MAX_STEP` is shortened.
+    other joints is computed again. A step that moves a joint by more than `_MAX_STEP` is shortened.
 
     Args:
         robot: The robot.

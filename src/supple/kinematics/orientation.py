@@ -1,4 +1,4 @@
-"""Parameters of an orientation, and the maps from angular velocity to their rates (..., k, 3).
+"""Parameters of an orientation, and maps (..., k, 3) from angular velocity to their rates.
 
     "rpy"                  roll, pitch, yaw (3) [rad], as in URDF: the same as "extrinsic xyz"
     "intrinsic zyx", ...   Euler angles (3) [rad] about the moving axes: R = Rz(a) Ry(b) Rx(c)
@@ -6,8 +6,8 @@
     "wxyz", "xyzw"         Euler parameters: a unit quaternion (4) whose scalar is not negative
     "direction_cosines"    the rotation matrix (9), row by row
 
-All twelve sequences of axes are supported: those with three different axes (Tait-Bryan angles) and
-those whose last axis is the first (proper Euler angles).
+All twelve sequences of axes are supported: sequences of three different axes (Tait-Bryan angles),
+and sequences whose last axis equals the first (proper Euler angles).
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class EulerAngles:
     def angles(self, R: Array) -> Array:
         """Return the angles (..., 3) [rad] of rotations (..., 3, 3).
 
-        The middle angle is in [0, π] for proper Euler angles and in [-π/2, π/2] for the others. At
-        a singularity the angle about the moving axis i is 0.
+        The middle angle is in [0, π] for proper Euler angles and in [-π/2, π/2] for Tait-Bryan
+        angles. At a singularity the angle about the moving axis i is 0.
         """
         i, j, k, s = self.i, self.j, self.k, self.sign
         third = 3 - i - j

@@ -1,4 +1,4 @@
-"""Targets for a control loop from the poses of a tracked hand or controller."""
+"""Turn the poses of a tracked hand or controller into targets for a control loop."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PoseFilter:
       its present pose.
     - A sample that is not later than the last one, or that is older than `engage`, is dropped.
 
-    All times must be of the same clock. Only the samples within the delay are stored.
+    All times must come from the same clock. Only the samples within the delay are stored.
 
     Args:
         lag: Time by which samples may be late [s], at least the largest interval between them.
@@ -53,10 +53,10 @@ class PoseFilter:
         lost_after: Time without usable samples after which tracking is lost [s].
         scale: Distance that the tool moves for each meter that the hand moves.
         axes: "world" if the tool moves along and turns about the same axes of the world as the
-            hand; "body" if a motion along or about an axis of the hand becomes one along or about
-            the same axis of the tool. If the world of the tracker differs from the robot's, pass
-            `hand.put(t, R @ pose)`, where R (4, 4) is the pose of the tracker's world in the
-            robot's.
+            hand; "body" if a motion along or about an axis of the hand becomes a motion along or
+            about the same axis of the tool. If the world of the tracker differs from the robot's
+            world, pass `hand.put(t, R @ pose)`, where R (4, 4) is the pose of the tracker's world
+            in the robot's world.
 
     Raises:
         InputError: An argument is not a number in its range, or axes are unknown.
@@ -236,9 +236,10 @@ class PoseFilter:
         """Return whether a sample is a glitch rather than a motion of the hand.
 
         The more time has passed, the farther the bounds allow the hand to move, so a tracker that
-        jumps and stays there would in the end be taken for a hand that moves. After a glitch, a
-        sample therefore counts as a motion of the hand only if a motion from the last accepted
-        sample needs at most twice the fraction of the bounds that a motion from the glitch needs.
+        jumps and stays at its new pose would in the end be taken for a hand that moves. After a
+        glitch, a sample therefore counts as a motion of the hand only if a motion from the last
+        accepted sample needs at most twice the fraction of the bounds that a motion from the glitch
+        needs.
         """
         assert self._hand is not None
         share = self._share(self._hand, t, pose)
@@ -253,7 +254,7 @@ class PoseFilter:
 
 
 def _as_pose(T: Matrix) -> Matrix:
-    """Return a pose (4, 4) with the rotation that is closest to its own."""
+    """Return T (4, 4) with its upper left block replaced by the closest rotation."""
     made = np.array(T)
     left, _, right = np.linalg.svd(T[:3, :3])  # the closest rotation is left @ right
     made[:3, :3] = left @ np.diag([1, 1, np.linalg.det(left @ right)]) @ right

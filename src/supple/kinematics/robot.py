@@ -71,8 +71,8 @@ class Robot:
         dof: Number of degrees of freedom n; the same as nv.
         nq: Length of a configuration: n, and one more for each unit quaternion.
         nv: Length of a velocity, n.
-        joint_names: Names of the n degrees of freedom. Those of a joint that has several are, for
-            example, "base/x" to "base/rz".
+        joint_names: Names of the n degrees of freedom. A joint with several degrees of freedom has
+            several names, such as "base/x" to "base/rz".
         position_names: Names of the nq numbers of a configuration. They are `joint_names`, except
             that a quaternion has "base/qw", "base/qx", "base/qy" and "base/qz".
         lower, upper: Position limits (n,) [rad or m]; infinite if there are none.
@@ -219,8 +219,8 @@ class Robot:
         green (y) and blue (z). `figure.savefig("robot.png")` writes the figure to a file.
 
         Args:
-            q: Configuration (n,) [rad or m], or several (k, n), of which the last is drawn in full
-                and the others pale. The neutral configuration by default.
+            q: Configuration (n,) [rad or m], or several (k, n); the last one is drawn in full
+                color, the others pale. The neutral configuration by default.
             target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.
             ax: Axes with projection="3d" to draw into; those of a new figure by default.
             title: Title of the axes; the robot's name by default.
@@ -293,8 +293,8 @@ class Robot:
     def neutral(self) -> Matrix:
         """Return the configuration (nq,) nearest to zero inside the joint limits.
 
-        With loops it is the closed configuration that `close_loops` finds from there or, if it
-        finds none, from random configurations.
+        With loops, the result is the closed configuration that `close_loops` finds from this one
+        or, if it finds none, from random configurations.
         """
         q = np.asarray(from_kernel(self, np.clip(np.zeros(self.nv), self.lower, self.upper)))
         return q if self.is_tree else loops.neutral_closed(self, q)

@@ -35,8 +35,8 @@ class Structure:
     If three consecutive axes of six revolute joints intersect in one point or are parallel, the
     solutions of a pose have a closed form: they follow from polynomials of degree at most 4 (Pieper
     1968). Axes that are misaligned by less than 0.1 % of the arm's length and 2 mrad count as
-    aligned, except those of a wrist that are almost parallel; `nominal_axes` and `nominal_points`
-    are the nearest lines with exact relations.
+    aligned, except almost parallel axes of a wrist; `nominal_axes` and `nominal_points` are the
+    nearest lines with exact relations.
 
     Attributes:
         joints: Names of the joints between the world and the end effector, from the base on.
@@ -45,7 +45,7 @@ class Structure:
         relations: Relation of each axis to the next (k - 1): "parallel", "intersecting",
             "coincident" or "skew".
         form: "spherical" if the closed form uses three intersecting axes, "parallel" if it uses
-            three parallel ones, None if there is no closed form.
+            three parallel axes, None if there is no closed form.
         first: Index of the first of these three joints; -1 without a closed form.
         reason: The reason why there is no closed form; empty if there is one.
         six_revolute: Whether the joints are six independent revolute joints.
@@ -229,9 +229,9 @@ def _closed_form(
 ) -> tuple[Form | None, int]:
     """Return the closed form, or None, and the index of the first of its three joints.
 
-    Intersecting axes near the hand are preferred. Three axes of which neighbors intersect need
-    not have a common point; whether they have one is checked. Coincident axes do not count, because
-    they act as one joint.
+    Intersecting axes near the hand are preferred. If neighbors among three axes intersect, the
+    three axes need not have a common point; the function checks whether they do. Coincident axes do
+    not count, because they act as one joint.
     """
     for first in (3, 2, 1, 0):
         two = pairs[first : first + 2]

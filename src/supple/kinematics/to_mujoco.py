@@ -40,7 +40,7 @@ def to_mujoco(self: Robot) -> mujoco.MjModel:
 
     The format has no limits on speed, acceleration or jerk. MuJoCo demands masses and moments above
     1e-15 and moments that satisfy the triangle inequality: links without a mass get 2e-15, and if
-    other moments are changed a `UserWarning` names the links.
+    moments of other links are changed, a `UserWarning` names these links.
 
     Raises:
         MissingExtraError: MuJoCo is not installed.

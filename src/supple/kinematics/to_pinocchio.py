@@ -42,7 +42,7 @@ def to_pinocchio(self: Robot) -> pinocchio.Model:
     model = pin.Model()
     model.name = self.name
     described = self.description
-    # Of each link: its joint, its pose in the joint's frame, and the index of its frame.
+    # For each link: its joint, its pose in the joint's frame, and the index of its frame.
     places: dict[str, tuple[int, Matrix, int]] = {}
 
     def add(link: str, joint: int, placement: Matrix, parent: int) -> None:
@@ -103,7 +103,7 @@ def _without_screw(joint: Joint) -> Iterator[Joint]:
 
 
 def _leaders_first(joints: Sequence[Joint]) -> Iterator[Joint]:
-    """Yield joints after those that carry them or that they follow, otherwise in their order."""
+    """Yield each joint after the joints that carry it or that it follows; else keep the order."""
     links, names = {joints[0].parent}, set[str]()
     todo = list(joints)
     while todo:

@@ -30,8 +30,8 @@ def to_urdf(self: Robot, *, shapes: bool = True) -> str:
     and groups have no place in the format.
 
     A child link that is not at its joint is connected to it by a link "<child>/<joint>" and a fixed
-    joint. An unknown speed limit is written as 0. Convex hulls, which the format does not have, are
-    left out with a `UserWarning`, and likewise loops and couplings.
+    joint. An unknown speed limit is written as 0. Convex hulls, loops and couplings, which the
+    format does not have, are left out with a `UserWarning`.
 
     Args:
         shapes: Whether shapes of links are written; meshes by the paths of their files.

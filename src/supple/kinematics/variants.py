@@ -137,8 +137,8 @@ def with_tool(
     Args:
         placement: Pose (4, 4) of the tool in the frame `parent` [m].
         parent: Frame that the tool is mounted on; the end effector by default, if the robot
-            has only one. If it has several, the tool replaces `parent` if that is an end effector,
-            else the end effectors on the rigid body of `parent`.
+            has only one. If the robot has several end effectors, the tool replaces `parent` if
+            `parent` is one of them, else the end effectors on the rigid body of `parent`.
         name: Name of the new frame.
     """
     if parent is None:
@@ -264,7 +264,7 @@ def with_inertia(
     center: ArrayLike = (0.0, 0.0, 0.0),
     matrix: ArrayLike | None = None,
 ) -> Robot:
-    """Return the robot with the given inertia of a link instead of that in its file.
+    """Return the robot with a given inertia of one link instead of the inertia in its file.
 
     Args:
         link: Name of the link.

@@ -1,1 +1,1 @@
-"""What rules, steps and control share: `Linearization`, `Limits`, statuses, and units in words."""
+"""Classes that rules, steps and control share: `Linearization`, `Limits`, statuses; unit text."""

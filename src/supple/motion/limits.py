@@ -43,7 +43,7 @@ class Limits(ReadOnlyArrays):
     its range is driven back as fast as possible, but such that it can stop inside. A joint that
     cannot stop in time is slowed down nevertheless: its position limits hold, and its acceleration
     limit is exceeded. A joint of a `Servo` that is faster than a new speed limit slows down within
-    its acceleration limit; a single step (`box`, `velocities`) gives the speed limit precedence
+    its acceleration limit; in a single step (`box`, `velocities`), the speed limit has precedence
     (docs/servo.md).
 
     With max_jerk, the change of a speed per step may itself change by max_jerk dt². A joint then
@@ -140,9 +140,10 @@ class Limits(ReadOnlyArrays):
             max_norm: Bound on the norm of all speeds [rad/s and m/s mixed].
             speed_factor: Fraction of the speed limits, above 0 and at most 1: 0.5 for half speed.
             acceleration_time: Time in which a joint without an acceleration limit reaches its speed
-                limit [s]: its limit is max_speed divided by this time. A max_speed that is unknown,
-                or above one turn per second (for a prismatic joint, twice its range per second),
-                is replaced by this bound (docs/servo.md). None for no acceleration limit.
+                limit [s]: its acceleration limit becomes max_speed divided by this time. A
+                max_speed that is unknown, or above one turn per second (for a prismatic joint,
+                twice its range per second), is replaced by this bound (docs/servo.md). None for no
+                acceleration limit.
             mode: As in `Limits`.
             slow_condition: Condition number of J from which mode "halt" slows down.
             halt_condition: Condition number of J at which mode "halt" halts.
@@ -313,8 +314,8 @@ def plausible_speed(
 ) -> Array:
     """Return speeds (n,), finite and above 0, from which acceleration limits are derived.
 
-    They are the speed limits, but at most one turn, or twice the range of a prismatic joint, per
-    second. A prismatic joint with neither speed limit nor range has the speed 1 m/s.
+    These speeds are the speed limits, but at most one turn, or twice the range of a prismatic
+    joint, per second. A prismatic joint with neither speed limit nor range has the speed 1 m/s.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite range is no bound
         most = np.where(prismatic, 2 * (upper - lower), 2 * np.pi)

@@ -28,12 +28,12 @@ _MAX_LISTED = 6  # maximum number of rows in a repr
 class Linearization(ReadOnlyArrays):
     """A task linearized at one configuration or at a batch:  e ≈ J q̇ dt,  or  ẋ = J q̇.
 
-    It contains everything that damping rules and steps depend on: J, e, the singular value
-    decomposition J = U diag(sigma) Vᵀ, computed on first use, and quantities derived from it.
+    The class contains everything that damping rules and steps depend on: J, e, the singular value
+    decomposition J = U diag(sigma) Vᵀ, computed on first use, and derived quantities.
 
     Leading axes of J and e are batch axes. A step called with a batch returns q̇ (..., n). Indexing
     a batch (`batch[3]`) returns one linearization or a smaller batch. The arrays of a batch are not
-    copied and float32 stays float32; those of one linearization are copied to float64.
+    copied, and float32 stays float32; the arrays of one linearization are copied to float64.
 
     Attributes:
         J: Task Jacobian (..., m, n).
@@ -231,7 +231,7 @@ class Linearization(ReadOnlyArrays):
 
     @property
     def condition(self) -> float:
-        """The largest singular value over the smallest; infinite at a singularity."""
+        """The largest singular value divided by the smallest; infinite at a singularity."""
         return math.inf if self.sigma_min == 0 else self.sigma_max / self.sigma_min
 
     def damped_condition(self, lambda2: ArrayLike) -> Array | float:

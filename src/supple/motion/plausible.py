@@ -1,4 +1,4 @@
-"""Checks that joint coordinates are plausible in radians, and not in degrees."""
+"""Check that joint coordinates are plausible in radians; degrees are a common mistake."""
 
 from __future__ import annotations
 

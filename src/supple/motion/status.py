@@ -15,7 +15,7 @@ class StepStatus(IntFlag):
         for cause in servo.status: print(cause.sentence)     all causes
         (motion.status & StepStatus.DAMPED) != 0             a mask of the damped steps of a motion
 
-    A status prints as words. It does not contain the error of a task.
+    A status prints as words. A status does not say how large the error of a task is.
 
     Attributes:
         FOLLOWING: Neither damping nor a limit acted, and the step performs as much of the task as
@@ -34,8 +34,8 @@ class StepStatus(IntFlag):
         JERK_EXCEEDED: A joint exceeds its maximum jerk; otherwise it would have exceeded one of its
             other limits, or the bound on the norm.
         OUT_OF_REACH: More than 1 % of the command points beyond the end of the reach: the arm is
-            stretched, or at another singularity (such as a straight wrist) where the joints lead no
-            farther in the singular direction, or could not stop before it. In modes "scale" and
+            stretched, or at another singularity (such as a straight wrist) beyond which the joints
+            cannot move in the singular direction, or could not stop before it. In modes "scale" and
             "halt": the motion stops because J cannot perform the whole command. In mode "path" of
             `simulate`: the motion ends because the next target is not reached.
         DIRECTION_LOST: The direction of the command cannot be kept, although the mode, "scale" or

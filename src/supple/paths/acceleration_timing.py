@@ -120,8 +120,8 @@ def _excess(law: GradedLaw, bounds: Bounds) -> tuple[Array, Array]:
     """Compare a motion with its limits.
 
     Returns:
-        The factor by which to divide b in each cell (M,) so that all limits hold; and the used
-        fraction of the limits (M,), on average.
+        The factor by which to divide b in each cell (M,) so that all limits hold; and the mean
+        fraction of the limits that each cell uses (M,).
     """
     count = len(law.piece)
     cell = np.repeat(np.arange(count), len(_CHECK_PLACES))
@@ -134,8 +134,9 @@ def _excess(law: GradedLaw, bounds: Bounds) -> tuple[Array, Array]:
     )
 
     def peak(each: Array) -> Array:
-        # Between the checks, a parabola through three neighbors exceeds them by at most an eighth
-        # of their second difference; twice that also covers a second difference that varies.
+        # Between the checks, a parabola through three neighboring values exceeds the largest of
+        # them by at most an eighth of their second difference. A quarter also covers second
+        # differences that vary.
         bend = np.abs(np.diff(each, 2, axis=1)).max(axis=1) / 4
         return np.asarray((np.abs(each).max(axis=1) + bend).max(axis=1))
 

@@ -2,8 +2,8 @@
 
 All solutions of all targets are known. Each solution is connected to the nearest solution of the
 next target, if the joints move little and the tool is on the path halfway between these solutions.
-The curves that result are the branches; 2π wraps are chosen so that they stay inside the joint
-limits.
+The resulting curves are the branches; 2π wraps are chosen so that the branches stay inside the
+joint limits.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -92,10 +92,10 @@ class Branches(Layers):
         self.graph = self._graph()
 
     def _between(self, i: int) -> Indices:
-        """Return which solution of target i + 1 small steps reach from each one (k,) of target i.
+        """Connect the solutions of target i to those of target i + 1 by small steps.
 
-        The result is an index, or -1 if there is none. The steps lead through all solutions at
-        places between the two targets.
+        Return, for each solution of target i, the index of the reached solution (k,), or -1 if none
+        is reached. The steps lead through all solutions at places between the two targets.
         """
         x0, x1 = self.path.targets.x[i : i + 2].tolist()
         x = np.linspace(x0, x1, _SMALL_STEPS + 1)
@@ -258,7 +258,7 @@ def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array
 
     The sampled solutions of the singular place are not on the branches that pass through it. If
     both neighbors lead to nearly the same solution, the mean of the two results is taken, since
-    each has drifted a little in the continuum of solutions.
+    each result has drifted a little in the continuum of solutions.
     """
     made: list[Array] = []
     for j in (i - 1, i + 1):
@@ -288,7 +288,7 @@ def _following(
     sides: Array | None = None,
     across: bool = False,
 ) -> Indices:
-    """Return the index (N - 1, k) of the solution that continues each one at the next place, or -1.
+    """Return the index (N - 1, k) of the next place's solution that continues each one, or -1.
 
     A solution continues at most one solution of the previous place.
 
@@ -305,7 +305,7 @@ def _following(
     far = np.abs(steps).max(axis=2)
     with np.errstate(invalid="ignore"):
         made = np.where(far < (_SAME_BRANCH_WITHIN if sides is None else 0), np.arange(k), -1)
-    # At other places the order of the solutions has changed, or one has appeared or vanished.
+    # Where this fails, the order of the solutions has changed, or one has appeared or vanished.
     again = np.nonzero(((made < 0) & np.isfinite(layers[:-1, :, 0])).any(axis=1))[0]
     side = np.zeros(layers.shape[:2]) if sides is None else sides
     before, after = layers[again], layers[again + 1]
@@ -340,10 +340,10 @@ def _sides(path: PathProblem, q: Array) -> Array:
 
 
 def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:
-    """Return shifts of a joint q (K,) by full turns, and where it is inside its limits with them.
+    """Return shifts of a joint q (K,) by full turns, and where the shifted q is inside its limits.
 
-    Each entry is (shift, begin, end). If some shifts keep all of q inside, only the one that brings
-    q nearest to the middle of its range is returned.
+    Each entry is (shift, begin, end). If some shifts keep all of q inside, only the shift that
+    brings q nearest to the middle of its range is returned.
     """
     shifts = turn * np.arange(-_MAX_TURNS, _MAX_TURNS + 1) if turn else np.zeros(1)
     moved = integrate_coordinate(q, shifts[:, None])

@@ -124,8 +124,8 @@ class PathGraph:
 def fewest_changes(graph: PathGraph, begin: Indices) -> list[Part]:
     """Return the parts of the route with the fewest reconfigurations.
 
-    Among routes with equally few reconfigurations, it is the one of least cost. It begins in the
-    first layer and ends in the last, or in the one before the first layer without configurations.
+    Among routes with equally few reconfigurations, the result has the least cost. It begins in the
+    first layer and ends in the last layer, or before the first layer without configurations.
 
     Args:
         graph: Configurations along the path.

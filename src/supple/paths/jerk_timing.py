@@ -147,8 +147,8 @@ class _Rows(NamedTuple):
 
         Returns:
             Factors by which to divide b in each cell so that the limits of speed, acceleration and
-            jerk hold everywhere (3, M); those for the points of `_squared_speed` (3, M); and the
-            used fraction of the limits (M,), on average.
+            jerk hold everywhere (3, M); the same factors for only the points of `_squared_speed`
+            (3, M); and the mean fraction of the limits that each cell uses (M,).
         """
         x = np.outer(h, _CHECK_PLACES)
         b, b1, b2 = values(squared[:, None], x)
@@ -174,8 +174,9 @@ class _Rows(NamedTuple):
 
 def _peak(each: Array) -> Array:
     """Return the largest absolute value (M,) of quantities (M, 5, k) inside each cell."""
-    # Between the checks, a parabola through three neighbors exceeds them by at most an eighth
-    # of their second difference; twice that also covers a second difference that varies.
+    # Between the checks, a parabola through three neighboring values exceeds the largest of them by
+    # at most an eighth of their second difference. A quarter also covers second differences that
+    # vary.
     bend = np.abs(np.diff(each, 2, axis=1)).max(axis=1) / 4
     return np.asarray((np.abs(each).max(axis=1) + bend).max(axis=1, initial=0))
 

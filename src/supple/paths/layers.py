@@ -90,7 +90,7 @@ class Layers(ABC):
         self._graph_of_layers = self.graph.without(layer, before, after)
 
     def _equal(self, layer: int, column: int) -> Indices:
-        """Return the columns of a layer whose configurations equal that of a column."""
+        """Return the columns of a layer with the same configuration as a given column."""
         q = self.graph.q[layer]
         away = np.abs(difference(self.path.robot, q, q[column]) / self.path.units)
         return np.nonzero(away.max(axis=1) < _EQUAL_DISTANCE)[0]
@@ -128,13 +128,13 @@ class Layers(ABC):
     def first_out_of_reach(self, at: Indices, q: Array, few: bool = False) -> tuple[int, Array]:
         """Return the index in `at` of the first target out of reach, or `len(at)`.
 
-        The configuration (n,) that was found for the target before this one is returned as well; it
-        is the given `q` if the first target of `at` is out of reach. Near the end of the reach, a
+        The second result is the configuration (n,) found for the target before the returned one:
+        the given `q` if the first target of `at` is out of reach. Near the end of the reach, a
         search from that configuration often succeeds where a few random seeds do not.
 
         Args:
             at: Targets (K,).
-            q: Configuration at the target before the first of these (n,).
+            q: Configuration at the target before the first of `at` (n,).
             few: Whether few seeds decide; otherwise a search from more seeds follows.
         """
         for begin in range(0, len(at), AT_ONCE):
@@ -164,9 +164,9 @@ class Layers(ABC):
         return closest.q if known else self.path.searched(at, 1, seeds)
 
     def loosened(self, at: int) -> bool:
-        """Allow larger errors if a target has solutions only with them; return whether that is so.
+        """Return whether a target has solutions only with larger errors; if so, allow such errors.
 
-        The configurations that are known remain solutions.
+        The configurations that are already known remain solutions.
         """
         looser = self.path.loosened(at)
         if looser is None:

@@ -40,7 +40,8 @@ class LineLaw:
 
     Attributes:
         first: Start of the line (n,).
-        rise: Joint motion (n,) that belongs to a position of 1 on the line.
+        rise: Joint motion (n,) per unit of position: at position x on the line, the joints have
+            moved by x · rise from `first`.
         t: Times at which the phases begin, and at which the motion ends (P + 1,) [s].
         states: Position on the line and its first three derivatives, at the beginning of each phase
             (P, 4).
@@ -127,8 +128,8 @@ class _Limits(NamedTuple):
     ) -> tuple[Array, Array]:
         """Return durations and peak speeds of motions between two turning points.
 
-        `start` and `end` are the magnitudes of the accelerations there, which point into the leg.
-        The duration is infinite if the distance is too short for these accelerations.
+        `start` and `end` are the magnitudes of the accelerations at the two points, which point
+        into the leg. The duration is infinite if the distance is too short for these accelerations.
         """
         least = np.maximum(start, end) ** 2 / (2 * self.jerk)
         low, high = (

@@ -66,7 +66,7 @@ class Obstacles:
         return Obstacles(check, lower, upper, samples)
 
     def free(self, q: Array) -> Array:
-        """Return configurations (..., n), with NaN instead of those that are too close."""
+        """Return configurations (..., n); those that do not keep the clearance become NaN."""
         made, there = np.array(q), np.isfinite(q[..., 0])
         own = made[there]
         own[~self.check.free(own)] = np.nan
@@ -117,7 +117,7 @@ class Obstacles:
         return polygon_certificate(self.check.model, self.check.clearance, t, q, first=first)
 
     def text(self, q: Array) -> str | None:
-        """Return, in words, which pairs are too close at a configuration (n,); None if none is."""
+        """Return as text the pairs that are too close at a configuration (n,); None without any."""
         pairs = self.check.blocking(q)
         if not pairs:
             return None
@@ -126,9 +126,10 @@ class Obstacles:
     def around(self, start: Array, end: Array) -> tuple[Array, str]:
         """Return configurations (K, n) through which straight motions lead from start to end.
 
-        There are none if the straight motion keeps the clearance, if start or end does not, or if
-        no motion is found by the search, in which two trees of random configurations grow toward
-        each other (RRT-Connect). The second result says what was searched if the search failed.
+        The search lets two trees of random configurations grow toward each other (RRT-Connect).
+        There are no configurations (K = 0) if the straight motion keeps the clearance, if start or
+        end does not keep it, or if the search finds no motion. The second result says what was
+        searched if the search failed.
 
         References:
             Kuffner & LaValle 2000.

@@ -1,8 +1,8 @@
 """Mode "path" of `simulate`: the tool stays on its path, and only the timing changes.
 
-The path is the sequence of targets. First the joints follow it without limits of speed: q(s), where
-s is the time at which the tool should be at this point. Then s(t) is the fastest motion with
-ds/dt <= 1 inside the limits, computed with the whole path known (`timing.py`).
+The path is the sequence of targets. First, the joints follow the path without limits of speed:
+q(s), where s is the time at which the tool should be at this point. Then s(t) is the fastest motion
+with ds/dt <= 1 inside the limits, computed with the whole path known (`timing.py`).
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -178,9 +178,9 @@ def _overshoot(spline: Spline, limits: Limits) -> Array:
 def _splines(robot: Robot, t: Array, q: Array, limits: Limits) -> list[Spline]:
     """Return splines through q (K, nq) that stay inside the ranges of all joints.
 
-    A spline that does not is divided beside its largest overshoot: at the one of the two targets
-    around it where the joint turns more sharply. A spline of two targets is a line, which stays
-    inside.
+    A spline that leaves the range of a joint is divided at one of the two targets around its
+    largest overshoot, the one where the joint turns more sharply. A spline of two targets is a
+    line, which stays inside.
     """
     made, waiting = [], [(0, len(q))] if len(q) > 1 else []
     positions = to_kernel(robot, q)

@@ -27,15 +27,16 @@ _EQUAL_WITHIN = 1e-9  # joint displacement up to which configurations count as e
 class Reconfiguration:
     """A change of branch: the robot leaves the path, moves its joints and returns to the path.
 
-    It returns to the place where it left or, if no branch continues from there, to the next target.
+    The robot returns to the place where it left or, if no branch continues from there, to the next
+    target.
 
     Attributes:
         at: Place on the path: the index of a target, or a path length.
         before: Configuration in which the robot arrives (n,) [rad or m].
         after: Configuration from which it continues (n,) [rad or m].
         reason: Why the robot cannot continue without a reconfiguration.
-        via: Configurations between these two (K, n), which lead around obstacles: the joints move
-            on straight lines from one to the next.
+        via: Configurations between `before` and `after` (K, n), which lead around obstacles: the
+            joints move on straight lines from one to the next.
     """
 
     at: float

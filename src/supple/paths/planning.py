@@ -98,7 +98,8 @@ def plan_path(
             joint displacements [rad, or relative to the robot's size for prismatic joints],
             "limits" (far from joint limits), "manipulability", or a cost as a function of q (n,),
             whose mean along the path is compared.
-        length: Length of the path if it is a function, which is called with values from 0 to this.
+        length: Length of the path if `path` is a function, which is called with values from 0 to
+            `length`.
         position_tolerance: Largest allowed distance of the tool from the path [m].
         rotation_tolerance: Largest allowed rotation of the tool away from the path [rad].
         threads: Maximum number of threads; by default all cores.
@@ -173,7 +174,7 @@ class _Route(NamedTuple):
 def _followed(path: PathProblem, start: Array | None) -> tuple[PlannedPath, int | None]:
     """Return the best route along a path, from the configuration `start` or, if None, from any.
 
-    The index of the first target that is met less closely than others is returned as well.
+    The second result is the index of the first target that is met less closely than others.
     """
     layers = _layers(path, start)
     if not layers.count or not len(layers.begin):
@@ -315,7 +316,7 @@ def _result(path: PathProblem, route: _Route) -> PlannedPath:
 def _certificate(
     path: PathProblem, pieces: list[JointPath], changes: list[Reconfiguration]
 ) -> Certificate | None:
-    """Return what is proven about the pieces of a path and the motions between them."""
+    """Return the certificate of the pieces of a path and the motions between them."""
     obstacles = path.obstacles
     if obstacles is None:
         return None

@@ -38,7 +38,7 @@ from supple.paths.obstacles import Obstacles
 from supple.paths.targets import PathTargets
 
 EXACT_FRACTIONS = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
-LOOSEST_FRACTIONS = (0.1, 0.1)  # the same at targets that cannot be met within EXACT_FRACTIONS
+LOOSEST_FRACTIONS = (0.1, 0.1)  # larger errors, for targets not met within EXACT_FRACTIONS
 LIMIT_TOLERANCE = 1e-9  # distance beyond a limit up to which a joint counts as inside [rad or m]
 MAX_JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
 _MAX_HALVINGS = 7  # maximum number of times that a step along a path is halved
@@ -184,9 +184,11 @@ class PathProblem:
         At both ends of an interval the error vanishes.
 
         Returns:
-            The largest errors at the c places (K, 2) [m, rad], and those in the whole interval:
-            a parabola through three neighbors exceeds them by at most an eighth of their second
-            difference; twice that also covers a second difference that varies.
+            The largest errors (K, 2) [m, rad] at the c places, and estimated bounds (K, 2) on the
+            errors in the whole interval. Between the places, a parabola through three neighboring
+            errors exceeds the largest of the three by at most an eighth of its second difference.
+            The bound adds a quarter of the largest second difference, as second differences vary,
+            and the tolerance of the solutions (`exact`).
         """
         own = np.ascontiguousarray(to_kernel(self.robot, q))
         at, bend = _core.interval_errors(self.problem.kernel, own, self.targets(x.ravel()))
@@ -260,7 +262,8 @@ class PathProblem:
     def nearest(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return the solutions at places x (K,) nearest to q (K, n), and a mask (K,) of success.
 
-        If not all solutions can be computed, these are the ones that a search from q finds.
+        If not all solutions can be computed, the result is the solutions that a search from q
+        finds.
         """
         if not isinstance(self.arm, ClosedFormArm | AnyArm):
             return self.near(x, q)
@@ -324,7 +327,7 @@ class PathProblem:
         return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
 
     def start(self, q0: Array) -> Array | None:
-        """Check that q0 reaches the first target; return the solution near it inside the limits.
+        """Check that q0 reaches the first target; return the solution near q0 inside the limits.
 
         The result is None if q0 is outside the limits and no solution inside is near it.
         """
@@ -378,7 +381,7 @@ class PathProblem:
         return then, np.isfinite(then[:, 0])
 
     def loosened(self, at: int) -> PathProblem | None:
-        """Return the problem with larger allowed errors, if a target is solved only with these."""
+        """Return the problem with larger allowed errors, if only they let a target be solved."""
         if self.fractions == self.loosest:
             return None
         found = self.closest(at)

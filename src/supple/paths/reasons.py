@@ -1,4 +1,4 @@
-"""Why a path ends or changes its branch, in words."""
+"""Texts that say why a path ends or changes its branch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def out_of_reach(path: PathProblem, at: int) -> str | None:
 
 
 def blocked(path: PathProblem, at: int, q: Array | None = None) -> str | None:
-    """Return, in words, that no solution found for a target keeps the clearance, and why.
+    """Return a text if no solution found for a target keeps the clearance; it names a pair.
 
     The result is None if no pair is known to be too close.
 

@@ -26,7 +26,7 @@ _MAX_HALVINGS = 12  # maximum number of times that an interval between samples i
 _CHECK_PLACES = np.array([0.25, 0.5, 0.75])  # places between samples where errors are checked
 _RECHECKED_INTERVALS = 4  # intervals on each side of an added sample that are checked first
 _MARGIN_SAMPLES = 16  # samples on each side of these intervals that belong to the checked spline
-_DIVISION_PARTS = 2, 4  # numbers of parts of an interval between targets, and then of each part
+_DIVISION_PARTS = 2, 4  # parts of an interval between targets, then of each part
 _MAX_SAMPLES_PER_TARGET = 20
 # Fraction of the tolerances allowed at the checks; errors between them may be larger.
 _TOLERANCE_FRACTION = 0.5
@@ -74,7 +74,7 @@ def refined(path: PathProblem, track: Track) -> Refined:
         good &= ((x[of + 1] - x[of]) >= smallest) & (len(x) < most)
         if good.all():
             x, q = np.insert(x, of + 1, more), np.insert(q, of + 1, then, axis=0)
-            # a sample hardly moves the spline some intervals away
+            # a new sample hardly changes the spline a few intervals away
             near = np.searchsorted(x, more)[:, None] + np.arange(
                 -_RECHECKED_INTERVALS - 1, _RECHECKED_INTERVALS + 1
             )
@@ -116,9 +116,9 @@ def _deviating(
 ) -> tuple[Array, Indices, Indices]:
     """Return the largest deviations (2,) [m, rad], and the intervals that need samples.
 
-    For these, the number of parts (K,) into which they are divided is returned as well. The joint
-    path is the one that `JointPath` makes from x and q; if not all intervals are checked, it is
-    made from the samples around these intervals, with an error of the order of
+    The last result is the number of parts (K,) into which each of these intervals is divided. The
+    joint path is the one that `JointPath` makes from x and q; if not all intervals are checked, it
+    is made from the samples around these intervals, with an error of the order of
     0.27^_MARGIN_SAMPLES.
     """
     lower, upper = path.robot.lower, path.robot.upper

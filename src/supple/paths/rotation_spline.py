@@ -1,11 +1,11 @@
 """Smooth rotations through given ones: cubic splines of rotation vectors, one for each piece.
 
 On piece i, the rotation is the given rotation i times exp(p(s)), with a cubic p(s) that is zero at
-its beginning. The angular velocity and its derivative are continuous. Rotations about a single axis
-are those of a cubic spline of the angle.
+its beginning. The angular velocity and its derivative are continuous. For rotations about a single
+axis, the result is a cubic spline of the angle.
 
 References:
-    Park & Kang 1997, with conditions at both ends instead of all at the beginning.
+    Park & Kang 1997, with conditions at both ends instead of only at the beginning.
 """
 
 from __future__ import annotations

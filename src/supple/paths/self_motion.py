@@ -58,7 +58,7 @@ class SelfMotion(Layers):
         return track._replace(q=q)
 
     def improved(self, parts: list[Part]) -> bool:
-        """Add other tracks, the grid, layers where parts end, or solutions at joint limits."""
+        """Add more tracks, the grid, layers where parts end, or solutions at joint limits."""
         if not self.shortened:
             self.shortened = True
             last = int(parts[-1].layers[-1])
@@ -158,7 +158,7 @@ class SelfMotion(Layers):
             self.known[at] = self._free(at, found[0][end - count : end])
 
     def _free(self, at: int, q: Array) -> Array:
-        """Return the solutions of a target that keep the clearance; if there are none, search."""
+        """Return the solutions that keep the clearance; without any, those that a search finds."""
         if self.path.obstacles is None or not len(q):
             return q
         free = q[self.path.obstacles.check.free(q)]

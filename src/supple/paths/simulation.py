@@ -84,8 +84,8 @@ def simulate(
         feedforward: Whether missing velocities are derived from the differences of the targets.
         step: As in `Servo`.
         limits: As in `Servo`, or with mode "path": the tool stays on the path of the targets, and
-            only the timing changes. The whole path is known, so that the motion slows down early
-            enough; it ends at rest, before the first target that is out of reach.
+            only the timing changes. The whole path is known, so the motion slows down early enough,
+            and ends at rest before the first target that is out of reach.
         gain: As in `Servo`.
         order: As in `Servo`.
         rate_gain: As in `Servo`.
@@ -98,7 +98,7 @@ def simulate(
             it slows down and ends, at rest, at the last target before the first one that it cannot
             reach with this clearance; the last status is COLLISION_LIMIT.
         clearance: As in `Servo`.
-        held: As in `Servo`: tasks that stay where they are at q0, exactly; not in mode "path".
+        held: As in `Servo`: tasks that stay exactly where they are at q0; not in mode "path".
 
     Raises:
         InputError: There is no reference, references differ in length, times do not increase, or
@@ -247,7 +247,7 @@ def _free_motion(
     tolerance: float,
     check: WorldCheck | None,
 ) -> tuple[PathMotion, int]:
-    """Return the motion as far as obstacles allow, and the status of its end (0 if they allow all).
+    """Return the motion as far as obstacles allow, and the status of its end (0 if it is whole).
 
     Where the motion is not certified, it ends at the target before that place. The new end changes
     the motion between the last targets, so the shorter motion is certified again.

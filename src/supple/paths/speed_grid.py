@@ -25,8 +25,8 @@ def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Ar
 
     Returns:
         The ends of the cells in u (M + 1,), the index of the piece that contains each cell (M,),
-        and the ends (K,) where the path turns back. Without limits of acceleration or jerk
-        (order 1), b would be infinite at these, so they are left out and K is 0.
+        and the ends (K,) where the path turns back. Without limits of acceleration or jerk (order
+        1), b would be infinite at these ends, so they are left out and K is 0.
     """
     turns = turning_points(spline) if grading.order > 1 else spline.s[:0]
     inner = np.setdiff1d(turns, spline.s)
@@ -41,8 +41,8 @@ def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Ar
 def turning_points(spline: Spline) -> Array:
     """Return the parameters (K,) inside a path where q' is zero.
 
-    There b' may jump, because the acceleration depends on it only by q' b'/2. Points of the spline
-    are returned exactly.
+    At these places b' may jump, because the acceleration depends on b' only by q' b'/2. If such a
+    place is a point of the spline, its parameter is returned exactly.
     """
     slope, second, third = spline.coefficients[1:]
     h = np.diff(spline.s)
@@ -71,7 +71,7 @@ def divided(
     """Divide each cell into a number of parts (M,).
 
     Returns:
-        The new cells, and the index of the old cell that contains each of them.
+        The new cells, and the index of the old cell that contains each new cell.
     """
     cell = np.repeat(np.arange(len(piece)), parts)
     rank = np.arange(len(cell)) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -79,7 +79,7 @@ def divided(
 
 
 def thirds(where: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the numbers of parts (M,) that divide some cells and their neighbors into three."""
+    """Return numbers of parts (M,): 3 for the cells in `where` and their neighbors, else 1."""
     near = where.copy()
     near[1:] |= where[:-1]
     near[:-1] |= where[1:]

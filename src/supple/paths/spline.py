@@ -51,8 +51,9 @@ class Spline:
     def inside(s: Array, q: Array, lower: Array, upper: Array, layout: Layout = None) -> Spline:
         """Return a spline through q (N, nq) at s (N,) that stays between limits (n,) everywhere.
 
-        It equals the spline of `through` wherever that one stays inside. Elsewhere it has more
-        pieces; second derivatives are continuous there too (src/core/drivers/spline.hpp).
+        The result equals the spline of `through` wherever the latter stays inside. Elsewhere the
+        result has more pieces; its second derivatives are continuous there too
+        (src/core/drivers/spline.hpp).
 
         Args:
             s: Parameters (N,), increasing.
@@ -141,7 +142,8 @@ class Spline:
 def _with_rotations(s: Array, q: Array, lower: Array, upper: Array, layout: Layout) -> Spline:
     """Return `Spline.inside` for a robot with quaternions.
 
-    The limits of the other joints may require more knots, which the rotations then have too.
+    The limits of joints without quaternions may require more knots; the rotations get the same
+    knots.
     """
     assert layout is not None
     turns, steps = in_balls(layout), difference(layout, q[1:], q[:-1])

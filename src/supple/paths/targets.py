@@ -1,4 +1,4 @@
-"""Targets along a path: given ones with interpolation between them, or a function."""
+"""Targets along a path: given targets, interpolated in between, or a function."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PathTargets:
 
     Attributes:
         problem: The tasks.
-        x: Parameters (N,): path lengths if the path is a function, else indices of given targets,
-            without those that repeat the previous one.
+        x: Parameters (N,): path lengths if the path is a function, else indices of the given
+            targets, without targets that repeat the previous one.
         numbers: The targets at these parameters (N, k).
         place: Index among these parameters (G,) of each given target.
         function: Function from a parameter to the target (k,); None to interpolate `numbers`.
@@ -95,8 +95,8 @@ class PathTargets:
     def units(self) -> Array:
         """Units of the joints (n,) [rad or m]: 1 rad; for prismatic joints, a length.
 
-        The length is the largest one of the robot's size and the extent of the path: a slide may
-        go as far as the path.
+        The length is the larger one of the robot's size and the extent of the path, because a slide
+        may go as far as the path.
         """
         robot, ends = self.problem.layout.robot, np.cumsum(self.problem.layout.kernel.target_sizes)
         poses = [
@@ -110,7 +110,7 @@ class PathTargets:
 
     @cached_property
     def _turns(self) -> tuple[list[int], Array]:
-        """Where rotations begin in a target (r,); rotation vectors to the next (N - 1, r, 3)."""
+        """Indices of rotations in a target (r,), and rotation vectors to the next (N - 1, r, 3)."""
         begins, turns, end = [], [], 0
         layout = self.problem.layout
         for task, size in zip(layout.tasks, layout.kernel.target_sizes, strict=True):

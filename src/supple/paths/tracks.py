@@ -1,8 +1,8 @@
 """Tracks of sampled solutions along a path, for tasks with infinitely many solutions.
 
 A solution is tracked by damped least squares, which slides along the limits of the joints. Tracks
-start at the first target. If none of them reaches the end of the path, tracks also start at the
-last target, at the middle one, and wherever the farthest track ends.
+start at the first target. If no track reaches the end of the path, tracks also start at the last
+target, at the middle target, and wherever the farthest track ends.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -154,8 +154,8 @@ class Tracks(Layers):
     def _with_layers(self, origin: int, layers: Indices) -> Array:
         """Return the tracks (L, K, n) from an origin in more layers.
 
-        They are tracked again through the new layers. A track that then arrives at another
-        configuration than before is tracked again beyond these layers too.
+        They are tracked again through the new layers. If a track then arrives at another
+        configuration than before, it is also tracked again beyond these layers.
         """
         q, at = self.tracks[origin], np.searchsorted(layers, self.tracked_in)
         made = np.full((len(layers), *q.shape[1:]), np.nan)

@@ -62,7 +62,7 @@ def robot_figure(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Return a figure of a robot at q (n,), or at several q (k, n), the last one drawn in full.
+    """Return a figure of a robot at q (n,), or at several q (k, n); only the last is not pale.
 
     Args:
         robot: The robot.
@@ -100,7 +100,7 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def configurations(robot: Any, q: ArrayLike) -> Matrix:
-    """Return configurations as (k, n) after checking them; at most 200 of them, evenly chosen."""
+    """Return configurations (k, n) after checking them; of more than 200, an even selection."""
     several = np.asarray(q, dtype=np.float64)
     several = several[None] if several.ndim == 1 else several
     if several.ndim != 2 or several.shape[1] != robot.nq or not np.isfinite(several).all():

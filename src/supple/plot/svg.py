@@ -30,7 +30,7 @@ def view_matrix(shape: Shape) -> Matrix:
 def robot_svg(robot: Any, q: ArrayLike, *, width: int = 260, height: int = 240) -> str:
     """Return a drawing of a robot at one configuration (n,), or at up to eight (k, n).
 
-    The first is drawn in full, the others pale behind it.
+    The first configuration is drawn in full color, the others pale behind it.
     """
     shape = shape_of(robot)
     several = np.atleast_2d(np.asarray(q, dtype=np.float64))[:8]

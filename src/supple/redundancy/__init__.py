@@ -6,7 +6,7 @@
 | `GradientProjection` | leakage in singular directions with σ ≲ λ | where λ² > 0 |
 | `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
 | `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
-| `Priority` | none: tasks of lower priority do not disturb those of higher | with `transition` |
+| `Priority` | none: a task never disturbs tasks of higher priority | with `transition` |
 
 `SupportPolygon` is a constraint of a `Servo` that keeps the center of mass above the feet;
 `Constraint` is the interface of a constraint, for type annotations. `extended_task` returns an open

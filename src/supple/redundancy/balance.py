@@ -66,7 +66,7 @@ class SupportPolygon(Readable):
     def distance(self, position: ArrayLike) -> Array:
         """Return the distance (...) of positions (..., 2) or (..., 3) from the edges [m].
 
-        It is negative outside of the polygon. The margin is not subtracted.
+        The distance is negative outside of the polygon. The margin is not subtracted.
         """
         normals, offsets = self.__dict__["_edges"]
         given = np.asarray(position)

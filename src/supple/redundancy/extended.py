@@ -35,12 +35,12 @@ def extended_task(
 
     With this task, whose target is zero, and the given tasks, the robot follows a stationary point
     of h among the configurations that perform the tasks. q is then a function of the task: if the
-    path of the task is closed, so is that of the joints. The motion starts from the nearest
-    stationary point, which may be a maximum; to start from a minimum, first use `NullSpace` with
-    the same criterion.
+    path of the task is closed, the path of the joints is closed too. The motion starts from the
+    nearest stationary point, which may be a maximum; to start from a minimum, first use `NullSpace`
+    with the same criterion.
 
-    J_e is singular where J is, and also where a stationary point of h is not strict, for example
-    where a minimum and a maximum of h merge (an algorithmic singularity). There is then no
+    J_e is singular where J is singular, and also where a stationary point of h is not strict, for
+    example where a minimum and a maximum of h merge (an algorithmic singularity). There is then no
     stationary point near q, and only a damped step stays bounded. Where J loses rank, N jumps.
 
     Second derivatives are central differences of J and ∇h: the criterion runs 2 n + 1 times per

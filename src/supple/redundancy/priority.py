@@ -40,8 +40,8 @@ class Augmented(Readable, BatchStep, ReadOnlyArrays):
         q̇ = (Σ J_kᵀ W_k J_k + λ² W_v)⁻¹ Σ J_kᵀ W_k e_k
 
     q̇ is continuous wherever λ² > 0, even where tasks conflict. With weights 1, w, w², … for w ≪ 1,
-    and λ² below the smallest of them, the step is a smooth form of `Priority`: a lower task causes
-    an error of order w in a higher one. Near an artificial singularity, where tasks conflict, λ²
+    and λ² below the smallest weight, the step is a smooth form of `Priority`: a lower task causes
+    an error of order w in a higher task. Near an artificial singularity, where tasks conflict, λ²
     acts on the stacked rows and therefore also damps the main task; `Priority` and `NullSpace` do
     not. Weights and damping that vary with the distance from singularities (`VaryingWeights`) keep
     the resulting error of the main task small.
@@ -168,14 +168,14 @@ class Augmented(Readable, BatchStep, ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Priority(Readable):
-    """A step for tasks in strict order: each acts in the null space of the tasks before it.
+    """A step for tasks in strict order: each task acts in the null space of the tasks before it.
 
         q̇_k = q̇_(k-1) + N_(k-1) step(J_k N_(k-1), e_k - J_k q̇_(k-1))          q̇_0 = 0, N_0 = I
 
     N_k projects onto the null space of the tasks up to k, by an orthonormal basis of all their
     rows. J_i q̇ of a task i is therefore independent of all tasks below it, up to rounding, even
     where the task is damped, singular or in conflict with others. Where tasks conflict, the
-    projected J of the lower one is singular as well (an algorithmic singularity); a damped step
+    projected J of the lower task is singular as well (an algorithmic singularity); a damped step
     stays bounded.
 
     q̇ is continuous while ranks are constant. Where J_k N_(k-1) loses rank to working precision, a

@@ -73,8 +73,9 @@ class GradientProjection(Readable):
         q̇ = J*e + α1²/λ² (I - J*J) v             with alpha1           J* = Jᵀ(J Jᵀ + λ² I)⁻¹
 
     The damped projector I - J*J is not exact, so v leaks into the task. With alpha1, q̇ minimizes
-    ‖J q̇ - e‖² + α1²‖q̇ - v‖² + (λ² - α1²)‖q̇‖², where λ² is the rule's value, but at least α1².
-    Without alpha1, the projector tends to the exact one as λ² -> 0.
+    ‖J q̇ - e‖² + α1²‖q̇ - v‖² + (λ² - α1²)‖q̇‖². If λ² of the rule is less than α1², the step uses
+    α1² instead, so that λ² - α1² is not negative. Without alpha1, the projector tends to the exact
+    projector I - J⁺J as λ² -> 0.
 
     Attributes:
         rule: The damping rule, which chooses λ².
@@ -129,7 +130,7 @@ class WeightedCriterion(Readable, ReadOnlyArrays):
 
     Attributes:
         alpha1: Weight of the criterion, not negative, in the units of singular values.
-        alpha2: Weight of the speed, not negative, in the units of singular values. One of the two
+        alpha2: Weight of the speed, not negative, in the units of singular values. alpha1 or alpha2
             must be above zero.
         criterion: Function that returns the gradient of an objective h, q -> ∇h (n,).
         gain: Factor of the gradient, not negative.
@@ -209,8 +210,8 @@ class TotalSpeed(Readable):
         switch: Whether to use the paper's form, which is discontinuous.
 
     References:
-        Deo & Walker 1995, section 4.1, eqs. (25)-(29). Their λ is λ² here; the signs, and the
-        factor α1² gain of ∇h, are corrected.
+        Deo & Walker 1995, section 4.1, eqs. (25)-(29). λ² here stands for λ in the paper; the
+        signs, and the factor α1² · gain of ∇h, are corrected.
     """
 
     max_speed: float
@@ -252,7 +253,7 @@ class TotalSpeed(Readable):
             least = max(free, floor) / self.max_speed
             if least < TINY:
                 return np.zeros_like(v), 0.0, 0
-        # Equivalent to the optimally damped step of one stacked task.
+        # This problem is the optimally damped step of one stacked task.
         root = math.sqrt(least)
         both = Linearization(
             np.vstack([J, root * np.eye(len(v))]), np.concatenate([e, pull / root])

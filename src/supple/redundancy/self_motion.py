@@ -64,10 +64,9 @@ def self_motion(
 ) -> SelfMotion:
     """Trace the self-motion through q: how a redundant arm moves while its hand rests.
 
-    From each configuration a step is taken along the null space of J (predictor), then back to the
-    pose by damped least squares (corrector). The curve is traced in both directions until it
-    closes or a joint reaches a limit. An arm that is not redundant can have such a curve at a
-    singular pose.
+    Each step first goes along the null space of J (predictor), then back to the pose by damped
+    least squares (corrector). The curve is traced in both directions until it closes or a joint
+    reaches a limit. An arm that is not redundant can have such a curve at a singular pose.
 
     Args:
         robot: The robot.

@@ -1,4 +1,4 @@
-"""Continuous hierarchies: a task takes a part of some joint directions from the tasks below it."""
+"""Continuous hierarchies: a task takes only a part of some joint directions from lower tasks."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
 from supple.redundancy.secondary import project_out
 from supple.steps.step import Step
 
-NOISE = 1e-13  # length of a row of C that rounding errors leave of a direction that is taken
+NOISE = 1e-13  # length of a row of C up to which it is due to rounding errors
 
 
 class Remaining:
-    """The joint motion q̇ = B y that tasks leave to the tasks below them, at the start all of it.
+    """The joint motion q̇ = B y that tasks leave to the tasks below them; at the start, B = I.
 
     A task with J B = U diag(σ) Vᵀ takes the share h of each direction vᵢ. With s = σᵢ/(edge ‖J‖),
 
         h = s² (3 - 2 s) up to s = 1, then 1        B ← B - Σ (1 - √(1 - h)) B vᵢ vᵢᵀ
 
     B is a continuous function of J, also where J B loses rank. Where every h is 0 or 1, B projects
-    onto the null space of all tasks so far. Otherwise directions are left in part. A lower task
-    would compensate by a larger y along them; therefore its step also minimizes the cost
-    µ²‖C y‖² = µ²(‖y‖² - ‖B y‖²), with µ = ‖J‖. Of the motion along a single such direction, the
-    part 1 - h then remains.
+    onto the null space of all tasks so far. Otherwise some directions are left in part. A lower
+    task would compensate by a larger y along these directions; therefore its step also minimizes
+    the cost µ²‖C y‖² = µ²(‖y‖² - ‖B y‖²), with µ = ‖J‖. The part 1 - h of the motion along a single
+    such direction then remains.
 
     Attributes:
         B: (n, n).
@@ -39,8 +39,8 @@ class Remaining:
         """Return the step (n,) of the next task, and take its directions.
 
         Args:
-            level: The task, with the error that the tasks above leave.
-            step: Its step.
+            level: The task, with the error that the tasks above it leave.
+            step: The step that performs the task.
             edge: The singular value from which on a direction is taken in whole, relative to ‖J‖.
             first: Whether the task is the first one, which keeps its whole J and e.
         """

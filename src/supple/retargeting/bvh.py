@@ -21,8 +21,8 @@ class Bvh(NamedTuple):
 
     Attributes:
         names: Names of the J joints.
-        positions: Their positions (T, J, 3) [m].
-        rotations: Their rotations (T, J, 3, 3) in the world.
+        positions: Positions of the joints (T, J, 3) [m].
+        rotations: Rotations of the joints (T, J, 3, 3) in the world.
         fps: Frames per second.
     """
 
@@ -44,7 +44,7 @@ def read_bvh(text: str, name: str = "the file") -> Bvh:
 
     Args:
         text: The contents of the file.
-        name: Its name, for messages.
+        name: Name of the file, for messages.
 
     Raises:
         InputError: The file is not a complete BVH file.

@@ -1,4 +1,4 @@
-"""When the feet of a human stand, and where the feet of a robot then are.
+"""Detect when the feet of a human stand, and choose where the robot's feet then stand.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -23,8 +23,9 @@ Mask = NDArray[np.bool_]
 STANCE_START_SPEED, STANCE_END_SPEED = 0.25, 0.45
 MAX_SOLE_TILT = 0.5  # largest tilt of a standing foot; the sole is steeper in kneeling [rad]
 MAX_STANCE_HEIGHT = 0.12  # largest height of a standing foot's lowest point over a surface [m]
-# As fractions of the length of the robot's legs: the least distance of a swinging foot's sole to
-# the ground and to boxes, and the largest distance to a surface on which a standing foot is put.
+# As fractions of the length of the robot's legs: the least distance of a swinging foot's sole from
+# the ground and from boxes, and the largest distance of a standing foot from the surface on which
+# it is put.
 SWING_CLEARANCE = 0.05
 MAX_SNAP_DISTANCE = 0.1
 MAX_BOX_MOVES = 2  # moves of a foot out of the boxes, which may stand side by side

@@ -1,4 +1,4 @@
-"""The motion of a robot that follows targets: the kernel's loop, and the shapes it keeps apart.
+"""The motion of a robot that follows targets: settings of the kernel's loop.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -16,7 +16,7 @@ POSTURE_WEIGHT = 0.06  # weight of the neutral posture
 FOLLOWING_GAIN = 20.0  # gain of all other errors [1/s]
 VELOCITY_CHANGE_WEIGHT = 0.1
 STANDING_FOOT_FACTOR = 2000.0  # factor of the weights of a foot that stands
-LANDING_EXPONENT = 0.5  # power of this factor for a foot that is about to stand or has just stood
+LANDING_EXPONENT = 0.5  # power of the factor for a foot that is about to stand or has just stood
 TOUCHDOWN_ERROR = 5e-5  # error above which a landing foot is held where it is [m or rad]
 # Rows that keep pairs of shapes apart: distances below which a pair has a row, at rest and in fast
 # motion [m]; the distance kept beyond the clearance [m]; the shares of the remaining distance that

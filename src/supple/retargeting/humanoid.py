@@ -1,4 +1,4 @@
-"""The limbs of a robot: which of its links are the legs, arms, pelvis and soles."""
+"""Find the legs, arms, pelvis and soles among the links of a robot."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ class Humanoid:
         """Find the limbs of a robot, which gets a floating base if it has none.
 
         Raises:
-            InputError: It has no two legs and two arms with "left" and "right" in their names.
+            InputError: The robot has no two legs and two arms with "left" and "right" in their
+                names.
         """
         check_robot(robot)
         return cls._of(robot)
@@ -124,7 +125,7 @@ class Humanoid:
 
     @cached_property
     def lowest(self) -> tuple[Array, Array]:
-        """Balls (k, 4) of each foot that can be its lowest ones: centers and radii [m]."""
+        """Balls (k, 4) of each foot, centers and radii [m], that are lowest at some tilt."""
         return lowest_of(self.robot, self.legs[0].end), lowest_of(self.robot, self.legs[1].end)
 
     @property
@@ -154,7 +155,7 @@ class _Chains:
         return found[::-1]
 
     def common(self, links: Sequence[str]) -> str:
-        """Return the last link that carries all of these links and is none of them."""
+        """Return the last link that carries all of the given links and is not one of them."""
         ways = [[joint.parent for joint in self.joints(link)] for link in links]
         shared = [one for one, *others in zip(*ways, strict=False) if set(others) <= {one}]
         return str(shared[-1])
@@ -167,7 +168,7 @@ class _Chains:
 
 
 def _limbs(robot: Robot) -> dict[tuple[str, str], list[str]]:
-    """Return the moved links of each limb, from the body on, by its side and first joint's name."""
+    """Return the moved links of each limb, outward, by its side and its first joint's name."""
     chains = _Chains(robot.description)
     every: dict[tuple[str, str], list[list[str]]] = {}
     for leaf in robot.description.links:
@@ -220,8 +221,8 @@ def _limb(robot: Robot, links: list[str], kind: str) -> Limb:
 def sole_of(robot: Robot, foot: str) -> Array:
     """Return the lowest points (k, 3) of a foot at the neutral configuration, in its frame [m].
 
-    They are the lowest point and, of all points at most 1 cm above it, the outermost one in each of
-    eight directions. A foot without shapes has one point, its origin.
+    These points are the lowest one and, among all points at most 1 cm above it, the outermost one
+    in each of eight directions. A foot without shapes has one point, its origin.
     """
     T, balls = _balls_of(robot, foot)
     world = np.concatenate([balls[:, :3] + balls[:, 3:] * way for way in _AXIS_DIRECTIONS])
@@ -231,7 +232,7 @@ def sole_of(robot: Robot, foot: str) -> Array:
 
 
 def lowest_of(robot: Robot, foot: str) -> Array:
-    """Return balls (k, 4) of a foot that can be its lowest ones as it tilts, in its frame [m].
+    """Return the balls (k, 4) of a foot that are lowest at some tilt, in the foot's frame [m].
 
     A row has the center and the radius of a ball; the radius is zero for a corner of a shape.
     """

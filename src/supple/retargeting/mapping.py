@@ -115,7 +115,8 @@ class PointMapping:
 
     Feet follow the ankles, scaled by `scale`. The pelvis keeps its position relative to the feet,
     scaled by `legs`. Knees, elbows and hands follow the directions of the human's limbs, with the
-    lengths of the robot's. Pelvis, torso and feet turn as the human's hips, shoulders and feet.
+    lengths of the robot's limbs. Pelvis, torso and feet turn as the human's hips, shoulders and
+    feet do.
 
     Attributes:
         humanoid: The limbs of the robot.
@@ -126,8 +127,9 @@ class PointMapping:
         rest: Height and slope of the human's standing feet.
         ground: Height of the ground in the motion [m].
         names: Names of the motion's key points.
-        apart: Distance by which each foot is farther out than the human's [m]. Legs with fewer than
-            six joints need it: their feet are level only straight below the hips.
+        apart: Distance by which each foot of the robot is farther out than the human's foot [m].
+            Legs with fewer than six joints need this distance: their feet are level only straight
+            below the hips.
     """
 
     humanoid: Humanoid
@@ -155,7 +157,7 @@ class PointMapping:
             robot: The robot.
             motion: A motion of the human, whose limbs and standing feet are measured.
             scale: Factor from the human's world to the robot's; by default the ratio of the lengths
-                of their legs.
+                of the robot's and the human's legs.
             ground: Height of the ground in the motion [m]; by default 0 if the lowest point of the
                 feet is within 10 cm of z = 0, else the height of that point.
         """
@@ -194,7 +196,7 @@ class PointMapping:
         return made if humanoid.turns_feet else replace(made, apart=made._missing_width(motion))
 
     def _missing_width(self, motion: HumanMotion) -> float:
-        """Return how much farther out each neutral foot of the robot is than the human's [m]."""
+        """Return how much farther out the robot's neutral feet are than the human's feet [m]."""
         own = {key: motion.positions[:, k] for key, k in self.points.items()}
         hips, ankles = (own[f"left_{key}"] - own[f"right_{key}"] for key in ("hip", "ankle"))
         human = self.scale * np.median((unit(hips * _HORIZONTAL) * ankles).sum(axis=1))
@@ -285,7 +287,8 @@ class PointMapping:
             made[:, k, :3, 3] = self.scale * ankle + (1 - 2 * k) * outward
             standing = -self.humanoid.soles[k] @ at[2, :3]  # heights of the frame above the sole
             if f"{side}_toe" in own:
-                # The robot's foot turns about its front end where the human's turns about the toe.
+                # The robot's foot turns about its front end, as the human's foot turns about the
+                # toe.
                 ahead = (self.humanoid.soles[k] @ at[:3, :3].T @ neutral[:, 0]).max()
                 longer = ahead - self.scale * self.rest.reach
                 made[:, k, :3, 3] += longer * (cross(level, _UPWARD) - turned[..., 0])
@@ -326,7 +329,7 @@ def _feet(positions: Array, at: Table[str, int]) -> Array:
 
 
 def _rest(motion: HumanMotion, at: Table[str, int], ground: float) -> Rest:
-    """Return how the feet stand: medians over the frames in which they are still and low.
+    """Return how the feet stand: medians over the frames in which the feet are still and low.
 
     If there are no such frames, the medians are over the frames in which the feet are low.
     """

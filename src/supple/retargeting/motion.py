@@ -167,11 +167,11 @@ class HumanMotion(ReadOnlyArrays):
             file: `.npz` of holosoma ("global_joint_positions") or of `save`, `.npy` with positions
                 (T, J, 3), `.bvh`, or `.json` with GMR's frames.
             fps: Frames per second; by default those of the file, or 30.
-            names: Names of the points of a file without names; by default those of holosoma's
-                formats with as many points.
+            names: Names of the points of a file without names; by default the names of holosoma's
+                format with the same number of points.
 
         Raises:
-            InputError: The file is missing, or is not such a motion.
+            InputError: The file is missing, or is not a motion in one of these formats.
         """
         path = Path(file)
         if path.suffix.lower() not in _READ:
@@ -259,7 +259,7 @@ def _of_json(kind: type[HumanMotion], read: object, fps: float | None) -> HumanM
 
 
 def _either(given: float | None, of_file: float) -> float:
-    """Return the number of frames per second that was given, or that of a file."""
+    """Return the number of frames per second: the given one, else the one in a file."""
     return of_file if given is None else given
 
 

@@ -90,7 +90,7 @@ def depths_of(robot: Robot, world: World | None, *, others: bool) -> Depths:
 
 
 def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel | None:
-    """Return a robot in a world with the ground; `never` leaves out pairs that never meet."""
+    """Return the model of a robot, a world and the ground; `never` omits pairs that never meet."""
     given = World() if world is None else check_world(world)
     shapes = {
         link: tuple(shape for shape in own if not _is_ground(shape, robot._tree.frames.get(link)))
@@ -122,7 +122,7 @@ def _model(robot: Robot, world: World | None, *, never: bool) -> CollisionModel 
 
 
 def _is_ground(shape: Shape, at: FixedFrame | None = _ORIGIN) -> bool:
-    """Return whether a shape is the ground: its pairs would only repeat those of the ground."""
+    """Return whether a shape is the ground plane, whose pairs would be checked twice."""
     if not isinstance(shape, HalfSpace) or at is None or at.joint != WORLD:
         return False
     T = at.placement @ shape.pose

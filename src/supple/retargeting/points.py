@@ -50,7 +50,7 @@ _KNOWN = {len(names): names for names in (_MOCAP, _SMPL, (*_SMPL, "L_Hand", "R_H
 
 
 def names_of_points(count: int, file: str) -> tuple[str, ...]:
-    """Return the names of the points of a file that has none, by their number."""
+    """Return the names of the points of a file without names, by the number of points."""
     if count not in _KNOWN:
         raise InputError(
             f"{file} has no names of its {count} points: give names=. Known without names: "

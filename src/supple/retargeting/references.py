@@ -16,7 +16,7 @@ MAX_SPEED, MAX_ACCELERATION = 20.0, 400.0  # [rad/s] and [rad/s²]
 
 
 def default_limits(robot: Robot) -> Limits:
-    """Return a robot's limits, with 20 rad/s and 400 rad/s² for joints that have none.
+    """Return a robot's limits, with 20 rad/s and 400 rad/s² for joints without such limits.
 
     The base of the robot has no limits, and jerk is not limited.
     """
@@ -30,7 +30,7 @@ def default_limits(robot: Robot) -> Limits:
 
 
 def between(poses: Array, stands: Mask, feet: list[int], parts: int) -> Array:
-    """Return poses at `parts` times per frame (n, k, 4, 4), smooth, and at rest where feet stand.
+    """Return smooth poses (n, k, 4, 4) at `parts` times per frame; standing feet are at rest.
 
     Args:
         poses: Poses of the frames (count + 3, k, 4, 4), one before the first, one after the last.

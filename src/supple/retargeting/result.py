@@ -41,7 +41,7 @@ class Retargeted(ReadOnlyArrays):
         contacts: Whether the left and the right foot stand (T, 2).
         humanoid: The robot and its limbs.
         limits: Limits of the joints.
-        terrain: The surfaces on which it stands.
+        terrain: The surfaces on which the robot stands.
         scale: Factor from the human's world to the robot's.
         world: The obstacles, besides the ground.
     """
@@ -113,7 +113,7 @@ class Retargeted(ReadOnlyArrays):
     def penetration(self) -> Array:
         """Depth (T,) of the deepest link below the ground or inside an obstacle [m].
 
-        If no shapes of links can be read, it is the depth of the deepest point of a sole.
+        If no shapes of links can be read, the result is the depth of the deepest point of a sole.
         """
         if self._in_world.shapes:
             return self._in_world.largest(self.q)
@@ -138,7 +138,7 @@ class Retargeted(ReadOnlyArrays):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Slides and depths above 1 mm in words, each with the joints at limits when it began."""
+        """Sentences about slides and depths above 1 mm, and the joints at limits at their start."""
         made = []
         for leg, sizes in zip(self.humanoid.legs, self.slide.T, strict=True):
             made += self._exceeded(f"{leg.end} slides", sizes, (leg.end,))

@@ -25,10 +25,12 @@ from supple.retargeting.steps import Steps
 from supple.retargeting.terrain import Terrain
 
 LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
-# Times: of the blend into and out of a stance, of the shortest stance and the shortest swing [s].
+# Times of the blend into and out of a stance, of the shortest stance, and of the shortest swing
+# [s].
 BLEND_TIME, MIN_STANCE_TIME, MIN_SWING_TIME = 0.12, 0.05, 0.08
-# Steps from the neutral configuration to the first frame: their largest number, the number between
-# checks, their length [s], and the change in one step below which they end [m or rad].
+# Steps from the neutral configuration to the first frame: their largest number, the number of steps
+# between checks, the length of a step [s], and the change in a step below which the steps end [m or
+# rad].
 _MAX_SETTLING_STEPS, _STEPS_PER_CHECK, _SETTLING_DT, _SETTLED_CHANGE = 400, 5, 0.05, 1e-6
 MIN_FPS = 1.0  # fewest frames per second: a smaller number is probably the time between frames
 _BLOCK_STEPS = 4096  # number of steps whose targets are computed at once
@@ -58,13 +60,14 @@ def retarget(
             `PointMapping.guess(robot, motion)`.
         scale: Factor from the human's world to the robot's, for the default mapping; by default the
             ratio of the lengths of their legs.
-        limits: Limits of the robot's joints; by default those of the robot, with 20 rad/s and
-            400 rad/s² where it has none, and no limits of the base. Jerk limits must be infinite.
+        limits: Limits of the robot's joints; by default the robot's own, with 20 rad/s and 400
+            rad/s² where it has no limit, and no limits of the base. Jerk limits must be infinite.
         world: Boxes and half-spaces on which the robot stands, besides the ground z = 0, in the
             robot's scale.
         clearance: Distance that the robot keeps from the ground, from the world's obstacles and
-            between its links [m], except for standing feet and as far as these and the limits
-            allow; None to let all links but the feet pass through the ground, obstacles and links.
+            between its links [m], as far as standing feet and the limits allow; standing feet
+            themselves do not keep it. If None, all links but the feet may pass through the ground,
+            obstacles and other links.
 
     Raises:
         InputError: The motion lacks key points, or the robot is not a humanoid.

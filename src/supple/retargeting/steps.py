@@ -26,7 +26,7 @@ class Steps:
     def targets(
         self, flags: Mask, poses: Array, first: int, begin: int, end: int
     ) -> tuple[Array, Array]:
-        """Return the targets (end - begin, 4, 4) of frames [begin, end), and how firmly they hold.
+        """Return the targets (end - begin, 4, 4) of frames [begin, end), and the firmness of each.
 
         The second result (end - begin,) is 1 while the foot stands, and falls to 0 where the target
         follows only the human.

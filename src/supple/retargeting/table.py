@@ -1,4 +1,4 @@
-"""Tables of GMR: which frames of a robot follow which bodies of a human."""
+"""Tables of GMR, which assign bodies of a human to the frames of a robot that follow them."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ class Terrain:
     def height(self, at: Array) -> Array:
         """Return the height (...) of the highest surface at or below points (..., 3) [m].
 
-        A surface up to 5 cm above the point counts as well. If all surfaces are higher than that,
-        the result is the height of the lowest one.
+        A surface up to 5 cm above the point counts as below it. If all surfaces are higher, the
+        result is the height of the lowest surface.
         """
         found = _core.height_below(self._flat, self._boxes, _in_space(at), MAX_SURFACE_DEPTH)
         return np.asarray(found.reshape(at.shape[:-1]))

@@ -1,4 +1,4 @@
-"""The alternate Jacobian: that of the target, as if it were attached to the end effector."""
+"""The alternate Jacobian: the Jacobian of the target as if attached to the end effector."""
 
 from __future__ import annotations
 

@@ -151,14 +151,14 @@ class DLS(Readable, BatchStep):
 
     Attributes:
         rule: The damping rule, which chooses λ²: one of `supple.damping`, or a callable.
-        method: The kernel's linear solver. "auto" computes singular values only if necessary. They
-            are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor for
-            `SpeedBound`, `Region` and `Curvature` if a bound on the smallest singular value shows
-            that J is not close to losing rank and that the rule does not damp. "svd" always
-            computes singular values.
-            "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if this matrix is
-            ill conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
-            condition number. If the rule needs singular values, every method uses the SVD.
+        method: The kernel's linear solver. "auto" computes singular values only if necessary.
+            Singular values are not necessary for `Optimal`, `Constant`, `ErrorDamped` and
+            `ErrorNorm`, nor for `SpeedBound`, `Region` and `Curvature` if a bound on the smallest
+            singular value shows that J is not close to losing rank and that the rule does not damp.
+            "svd" always computes singular values. "cholesky" factors the smaller of J Jᵀ + λ² I and
+            JᵀJ + λ² I, even if this matrix is ill conditioned. "qr" factors the stacked matrix [J;
+            λ I], which does not square the condition number. If the rule needs singular values,
+            every method uses the SVD.
 
     References:
         Wampler 1986, eqs. (34)-(37), (48); Deo & Walker 1995, eq. (4); Buss 2009, section 5.

@@ -35,8 +35,8 @@ class ErrorClamp(Readable, BatchStep):
     Attributes:
         step: The wrapped step.
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
-        group: Number of rows per end effector; if None, the end effectors of the tasks, or three
-            rows for each in a linearization without tasks.
+        group: Number of successive rows that form one end effector. If None, rows are grouped by
+            the end effectors of the tasks; without tasks, every three rows form one.
 
     References:
         Buss 2009, section 2 (ClampMag; with DLS: DLS').
@@ -88,7 +88,7 @@ class ErrorClamp(Readable, BatchStep):
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveErrorClamp(Readable):
-    """A step for targets that move or jump: each end effector's error has its own, adaptive clamp.
+    """A step for targets that move or jump: the error of each end effector has an adaptive clamp.
 
         D_i = max_error + max(0, previous d_i - d_i)       "text": grows by the distance that the
                                                            last step brought end effector i closer
@@ -97,8 +97,8 @@ class AdaptiveErrorClamp(Readable):
         D_i = infinity in the first step, and after a jump             d_i = ‖e_i‖
 
     With "text", an end effector that gets closer in large steps may continue with large steps, and
-    one that stalls in front of a target out of reach is clamped to max_error. With "program", the
-    end effector does not fall behind a target that moves away.
+    an end effector that stalls in front of a target out of reach is clamped to max_error. With
+    "program", the end effector does not fall behind a target that moves away.
 
     The memory holds the distances (k,) of the previous step, infinite at the start; if the wrapped
     step has a memory, the two form a pair. Called like a plain step, the clamp has no memory and
@@ -107,8 +107,8 @@ class AdaptiveErrorClamp(Readable):
     Attributes:
         inner: The wrapped step.
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
-        group: Number of rows per end effector; if None, the end effectors of the tasks, or three
-            rows for each in a linearization without tasks.
+        group: Number of successive rows that form one end effector. If None, rows are grouped by
+            the end effectors of the tasks; without tasks, every three rows form one.
         variant: "text" for the rule of the paper, "program" for that of its author's program, with
             a correction of the index of the end effector in that program.
         jump: Growth of d_i in one step above which the target counts as having jumped, in the units
@@ -219,7 +219,7 @@ def typical_link(robot: Robot, frame: FrameNames = None) -> float:
 
 
 def distances(linearization: Linearization, group: int | None) -> Array:
-    """Return the lengths (k,) of the end effectors' errors."""
+    """Return the length of each end effector's error (k,)."""
     return _lengths(linearization.e, effectors_of(linearization, group))
 
 

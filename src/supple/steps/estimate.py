@@ -246,7 +246,7 @@ class ScaledProblem:
         return x if self.Q is None else self.Q @ x
 
     def exact(self) -> tuple[Array, Array]:
-        """Return all directions (k, k), the weakest first, and their σ (k,), by decomposition."""
+        """Return all directions (k, k), the weakest first, and their singular values (k,)."""
         U, sigma, _ = np.linalg.svd(self.J, full_matrices=False)
         return U[:, ::-1], sigma[::-1]
 

@@ -26,7 +26,7 @@ from supple.steps.estimate import (
 
 @dataclass(frozen=True)
 class NumericalFilter:
-    """Damp the weak directions û_i of the task as much as necessary, and all others only little.
+    """Damp the weak directions û_i of the task as necessary, and all other directions only little.
 
         (J Jᵀ + Σ α_i² û_i û_iᵀ + λ² I) z = e,    q̇ = Jᵀ z,  scaled down to ‖q̇‖ <= max_gain ‖e‖
 
@@ -39,13 +39,13 @@ class NumericalFilter:
         α_i²    = a(σ_i, c_i) + c_i (1 - c_i) t_i a(σ_i, 1)
         λ²      = a(σ_eff, 1),        σ_eff = ‖e‖/‖q̇‖  of the step with λ = 0
 
-    c_i is the fraction of e along û_i and the directions that are as weak; if only one σ is small,
-    c_i is |û_iᵀe|/‖e‖. If c_i is zero, the motion passes a singularity undamped; if c_i is one, α
-    is that of the paper, eq. (14). The first term of α² is the smallest that keeps the bound
-    ‖q̇‖ <= max_gain ‖e‖, also for several and for equal σ_i below 1/(2 max_gain). The second term
-    makes the gain  c σ/(σ² + α²)  near a singularity independent of c: without this term, the gain
-    grows like 1/c, and an arm that is stretched toward a target out of reach chatters. α and λ are
-    continuous.
+    c_i is the fraction of e along û_i and all directions that are about as weak as û_i; if only one
+    σ is small, c_i is |û_iᵀe|/‖e‖. If c_i is zero, the motion passes a singularity undamped; if c_i
+    is one, α is that of the paper, eq. (14). The first term of α² is the smallest that keeps the
+    bound ‖q̇‖ <= max_gain ‖e‖, also for several and for equal σ_i below 1/(2 max_gain). The second
+    term makes the gain  c σ/(σ² + α²)  near a singularity independent of c: without this term, the
+    gain grows like 1/c, and an arm that is stretched toward a target out of reach chatters. α and λ
+    are continuous.
 
     The step is bounded and finite at every singularity; q̇ = 0 if e = 0 or J = 0. As in the paper,
     the bound is relative to ‖e‖. With more than three small singular values, or several that are
@@ -64,8 +64,8 @@ class NumericalFilter:
             arm stops at inner singularities that the default form passes.
 
     References:
-        Maciejewski & Klein 1988, eqs. (27)-(35). Unlike in the paper, z is that of the same
-        interval, not of the previous one, and z_o = z - û(ûᵀz) replaces eq. (32), whose divisor may
+        Maciejewski & Klein 1988, eqs. (27)-(35). Unlike in the paper, z is computed in the same
+        interval, not in the previous one, and z_o = z - û(ûᵀz) replaces eq. (32), whose divisor may
         be zero.
     """
 

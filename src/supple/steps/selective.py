@@ -31,8 +31,8 @@ class SDLS(BatchStep):
     Attributes:
         max_angle: γ_max [rad], or [rad/s] if e is a velocity, as in a `Servo`.
         soft: Whether to limit by φ γ/(γ + max|φ|), as in the authors' program, instead of clamping.
-        group: Number of rows per end effector; if None, the end effectors of the tasks, or three
-            rows for each in a linearization without tasks.
+        group: Number of successive rows that form one end effector. If None, rows are grouped by
+            the end effectors of the tasks; without tasks, every three rows form one.
 
     References:
         Buss & Kim 2005.

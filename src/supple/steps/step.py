@@ -179,11 +179,11 @@ class BatchStep:
                 effectors. Without targets, a task with `alternate=True` has the
                 ordinary J, as in a `Servo` without a target.
             target: Targets instead of velocities, for the whole body of a robot with many joints
-                (docs/humanoids.md): that of a single task, or a sequence with one target per task,
-                in the form of each task and each with or without batch axes. An entry may be None.
-                Tasks are poses, positions, orientations and axes of frames in the world, a center
-                of mass, and postures. The step is `DLS` with `Constant` damping, above zero unless
-                the tasks determine q̇. float32 input is computed in float64.
+                (docs/humanoids.md): the target of a single task, or a sequence with one target per
+                task, each in the form of its task and with or without batch axes. An entry may be
+                None. Tasks are poses, positions, orientations and axes of frames in the world, a
+                center of mass, and postures. The step is `DLS` with `Constant` damping, above zero
+                unless the tasks determine q̇. float32 input is computed in float64.
             gain: Gain of the error to the target [1/s]; by default 20/s, at most 1/dt.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
             limits: Joint limits; None for no limits.

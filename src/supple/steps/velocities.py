@@ -1,4 +1,4 @@
-"""The result of `velocities` of a step with an explanation."""
+"""The result of a step's method `velocities` with `explain=True`."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ class SphericalWrist(Readable):
         B q̇_b = w - C q̇_a              damped by `wrist`: the last three joints turn the tool
 
     [v; w] is the task at the tool point p, A (3, n - 3) the Jacobian of the center's velocity with
-    respect to the first joints, C (3, n - 3) that of the angular velocity, and B (3, 3) holds the
-    axes of the wrist. Two 3 × 3 problems cost a third of a 6 × 6 problem. Lengths and angles are
-    never compared, so each problem has its own damping.
+    respect to the first joints, C (3, n - 3) the Jacobian of the angular velocity, and B (3, 3)
+    holds the axes of the wrist. Two 3 × 3 problems cost a third of a 6 × 6 problem. Lengths and
+    angles are never compared, so each problem has its own damping.
 
     Away from singularities and without damping, the step equals J⁻¹ [v; w]. With damping it is
     *not* the damped solution of the whole problem: the wrist does not compensate for the error of

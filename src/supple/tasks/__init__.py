@@ -1,7 +1,7 @@
 """Tasks: the desired motion of a frame, an axis, the center of mass or the joints.
 
-The tasks of frames, axes and postures are in `supple`, those of the center of mass and of the
-user's own functions are here, with `Task`, the base class of all.
+The tasks of frames, axes and postures are in `supple`. The tasks of the center of mass and of the
+user's own functions are here, with `Task`, the base class of all tasks.
 
 A task is a small frozen class. Its `linearize` returns J and e at one configuration;
 `supple.linearize` does the same for batches. Targets are expressed in the world, or in the

@@ -21,8 +21,8 @@ Shape: TypeAlias = tuple[int, ...]
 class Task:
     """Base class of the tasks. Subclasses define the rows, targets and velocities.
 
-    Code outside of a subclass tells kinds of tasks apart only by these attributes, and by those of
-    their `TaskRows`.
+    Code outside of a subclass tells kinds of tasks apart only by these attributes, and by the
+    attributes of `TaskRows`.
 
     Attributes:
         target_shapes: The shapes that one target may have; empty if they depend on the robot.
@@ -31,7 +31,7 @@ class Task:
             a GPU; `OTHER` if only `targets` can read them. It is ignored in a subclass that
             overrides `targets` alone.
         is_preference: Whether `solve` meets all other tasks first, and then comes as near to the
-            targets of this one as possible. Its rows must be those of a posture.
+            target of this task as possible. The rows of this task must be rows of a posture.
         gain: Factor on the gain of a `Servo`.
     """
 
@@ -77,8 +77,9 @@ class Task:
     def input_spec(self, robot: Robot, rows: int) -> InputSpec:
         """Return the sizes of velocities and targets that a compiled `Servo` reads directly.
 
-        By default it reads none directly: `velocities` and `targets` convert them in Python. It is
-        ignored in a subclass that overrides only these two methods, or one of them.
+        By default, the `Servo` reads neither: `velocities` and `targets` convert them in Python.
+        This method is ignored in a subclass that overrides one or both of these methods but not
+        this one.
 
         Args:
             robot: The robot.

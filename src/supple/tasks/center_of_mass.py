@@ -100,7 +100,7 @@ class CenterOfMassTask(Task):
         rows: The controlled rows, among "x", "y", "z"; all if None.
         weight: One weight for all rows, or one per row.
         gain: Factor on the gain of a `Servo` for the error of this task; not for `solve`.
-        tolerance: The allowed range of the center of mass relative to its target, as of
+        tolerance: The allowed range of the center of mass relative to its target, as in
             `PositionTask` [m].
     """
 

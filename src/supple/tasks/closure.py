@@ -20,7 +20,7 @@ _COEFFICIENTS = 5  # number of coefficients of a polynomial in the kernel
 
 @dataclass(frozen=True)
 class CouplingTask(PostureTask):
-    """A joint's position minus a polynomial of its leader's position; only a held task of a Servo.
+    """A joint's position minus a polynomial of its leader's position; a `Servo` can only hold it.
 
     Attributes:
         follower, leader: Names of the joints.

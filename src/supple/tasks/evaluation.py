@@ -45,7 +45,8 @@ def linearize(
     each configuration. A batch of float32 gives float32 results. If q is in host memory, the result
     has arrays of NumPy. If q is in GPU memory, all other arrays must be there too, and the result
     has arrays of q's library in GPU memory: the call is asynchronous, rows that are not finite give
-    zeros, and steps return q̇ in GPU memory. For other uses, `numpy()` copies it to the CPU.
+    zeros, and steps return q̇ in GPU memory. For other uses, `numpy()` copies the result to the
+    CPU.
 
     Args:
         robot: The robot that performs the tasks.

@@ -101,7 +101,7 @@ class _FrameTask(Task):
 
     @property
     def _alternate(self) -> bool:
-        """Whether J is the alternate Jacobian, that of the target."""
+        """Whether J is the alternate Jacobian, the Jacobian of the target."""
         return False
 
 
@@ -199,10 +199,10 @@ class PoseTask(_TurningTask, _MetricTask):
         base: Name of the frame in which targets are expressed; the world if None.
         length: The position error that counts as much as a rotation error of 1 rad [m]; it divides
             the weights of the position rows.
-        alternate: Whether J is that of the target, as if it were attached to the frame's link,
-            instead of that of the frame (`steps.alternate_jacobian`). Without a target, J is the
-            ordinary one. `solve` always searches with the ordinary J, because the solutions are the
-            same.
+        alternate: Whether J is the Jacobian of the target, as if it were attached to the frame's
+            link, instead of the Jacobian of the frame (`steps.alternate_jacobian`). Without a
+            target, J is the ordinary one. `solve` always searches with the ordinary J, because the
+            solutions are the same.
         tolerance: The allowed ranges of the frame's pose relative to its target, as a mapping from
             names of rows: a number for ±number, or a pair (lower, upper) whose ends may be infinite
             [m, rad]. {"x": 0.01, "z": (0, inf)} is a strip in a half-space. Rotations are
@@ -301,7 +301,7 @@ class OrientationTask(_TurningTask):
 
 
 _Remedies: TypeAlias = Mapping[tuple[int, ...], str]
-# Remedies for arrays that are not what a task takes, by the sizes of their last axes.
+# Remedies for arrays that a task does not take, by the sizes of their last axes.
 _NOT_A_POSE: _Remedies = {
     (3,): "A position alone is the target of a PositionTask: tasks=supple.PositionTask()",
     (7,): "supple.pose(position, xyzw=...) makes a pose of a position and a quaternion",
@@ -314,7 +314,7 @@ _NOT_A_VELOCITY: _Remedies = {(4, 4): "A pose is given as target="}
 
 @contextmanager
 def _remedies(given: ArrayLike, remedies: _Remedies) -> Iterator[None]:
-    """Add a remedy to an InputError, if the shape of `given` shows what it is instead."""
+    """Add a remedy to an InputError, if the shape of `given` shows what the user may mean."""
     try:
         yield
     except InputError as error:

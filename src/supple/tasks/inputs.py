@@ -26,9 +26,9 @@ def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "targe
     Args:
         given: The value of a single task; for several tasks a sequence with one value per task. If
             the values of k tasks have the same shape, an array (..., k, *shape) may hold all of
-            them: (..., k, 4, 4) for the targets of k poses, as `Robot.fk` returns them,
-            (..., k, 3) for those of k positions. An array for a sequence of only one task is the
-            value of that task.
+            them: (..., k, 4, 4) for the targets of k poses, as `Robot.fk` returns them, (..., k, 3)
+            for the targets of k positions. For a sequence of only one task, an array is the value
+            of that task.
         single: Whether a task was given, not a sequence of tasks: see `selected_tasks`.
         tasks: The tasks.
         name: Name of the argument: "target", "velocity" or "acceleration".
@@ -95,7 +95,7 @@ def conversion_error(name: str, task: Task) -> InputError:
 def _described(kind: type[Task], attribute: str, *methods: str) -> bool:
     """Return whether an attribute of a class describes its methods.
 
-    It does not if a subclass has overridden a method without the attribute.
+    It does not describe them if a subclass overrides a method but not the attribute.
     """
     owner = next(each for each in kind.__mro__ if attribute in vars(each))
     return all(getattr(kind, name) is getattr(owner, name) for name in methods)

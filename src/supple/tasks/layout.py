@@ -138,7 +138,7 @@ class CompiledTasks:
         return np.where(self.per_row(np.isnan(targets)), 0.0, self._rows(q, targets)[1])
 
     def per_row(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Convert a mask of target values (..., k), equal within each task, to one of rows."""
+        """Convert a mask of target values (..., k), equal within each task, to a mask of rows."""
         parts = zip(self._split(mask), self.counts, strict=True)
         return np.concatenate(
             [np.repeat(part[..., :1], rows, axis=-1) for part, rows in parts], axis=-1
@@ -159,7 +159,7 @@ class CompiledTasks:
     def idle(self, missing: NDArray[np.bool_], e: FloatArray) -> NDArray[np.bool_]:
         """Return a mask (..., m) of the rows that take no part in a step.
 
-        These are rows that are met within their allowed range, and tilts without a target.
+        The mask marks rows that are met within their allowed range, and tilts without a target.
         `missing` (..., k) marks the target values that are not given.
         """
         if not self.ranged.any():

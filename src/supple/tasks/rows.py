@@ -34,24 +34,24 @@ class TaskRows:
 
     Attributes:
         picked: Component of the twist for each row, 0 to 5, or 6 for the tilt of an axis, which is
-            the last row; for joints, their indices. Rows of other quantities may use 0 to 5 as
-            they like; see `turns`.
+            the last row; for joints, their indices. Rows of other quantities may use 0 to 5 with a
+            meaning of their own; see `turns`.
         weights: The weight of each row.
         names: The name of each row.
         frame: The controlled frame; empty if there is none.
         base: The frame in which the target is expressed; None for the world.
-        axes: The axes in which rows are expressed: the name of a frame, "body" or "world"; those of
-            the base if None. With "spatial" they are those of the base, and v is the velocity of
-            the body's point at the base's origin.
+        axes: The axes in which rows are expressed: the name of a frame, "body" or "world"; the
+            base's axes if None. With "spatial", rows are in the base's axes, and v is the velocity
+            of the body's point at the base's origin.
         turn: A rotation (3, 3) of the frame's axes that makes the controlled axis the z axis; None
             for no rotation.
-        alternate: Whether J is that of the target, as if attached to the frame's link.
+        alternate: Whether J is the Jacobian of the target, as if attached to the frame's link.
         about: The axis of the frame, 0, 1 or 2, about which the frame may turn freely; the rotation
             rows are then in the frame's axes. -1 for no free rotation.
         lower: The lower end of the allowed range of each row of e, not weighted; zero for a row
             without a range, empty if no row has one.
         upper: The upper end of each range, in the same form.
-        points: For a weighted sum of points, the frames at whose origins they are.
+        points: For a weighted sum of points, the frames whose origins are the points.
         shares: The weight of each point.
         leader: For a coupling, the index of the joint that is followed; else -1.
         curve: For a coupling, the coefficients (5,) of the polynomial of its position.
@@ -130,7 +130,7 @@ class TaskRows:
         """Return the coordinates on which the rows depend."""
         frame = ancestors(robot, self.frame)
         base = ancestors(robot, self.base) if self.base is not None else {}
-        if self.axes in (None, BODY):  # common ancestors do not move one frame relative to another
+        if self.axes in (None, BODY):  # joints that move both frames do not count
             return frozenset((frame | base)[j] for j in frame.keys() ^ base.keys())
         axes = {} if self.axes == WORLD else ancestors(robot, self.axes)
         return frozenset((frame | base | axes).values())
@@ -164,7 +164,7 @@ class TaskRows:
     def error(self, robot: Robot, q: Array, target: Array) -> Array:
         """Return the weighted e (rows,) for a target in the kernel's layout (12, 3 or rows,).
 
-        It is the signed distance of the offset to its allowed range, zero inside the range.
+        e is the signed distance of the offset to its allowed range, zero inside the range.
         """
         offset = self.offset(robot, q, target)
         if not self.lower:
@@ -367,7 +367,7 @@ def in_cone(rows: TaskRows, cone: float) -> TaskRows:
 def tilt(d: Array) -> Array:
     """Return the shortest rotation vector (3,) that rotates z to a unit vector d.
 
-    It is angle (z × d)/|z × d|, or a half turn about x if d = -z.
+    The result is angle (z × d)/|z × d|, or a half turn about x if d = -z.
     """
     sine = math.hypot(d[0], d[1])
     if sine <= 1e-150:

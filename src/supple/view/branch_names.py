@@ -7,7 +7,7 @@ from supple.errors import InputError
 
 
 def branch_names(found: sp.Solutions) -> tuple[str, ...]:
-    """Return a name for each solution: its number and, for arms that have them, its branch."""
+    """Return a name for each solution: its number, and its branch if the arm names branches."""
     numbers = [str(k + 1) for k in range(len(found))]
     try:
         names = found.branch_names

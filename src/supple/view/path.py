@@ -1,4 +1,4 @@
-"""Paths in the viewer: the line of the tool, where the branch changes, and the motion to play."""
+"""Paths in the viewer: the line of the tool, marks where the branch changes, and a motion."""
 
 from __future__ import annotations
 

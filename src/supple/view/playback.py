@@ -44,7 +44,7 @@ class Playback:
 
         Args:
             motion: The result of `retarget`.
-            human: The motion that it follows, drawn in the size of the robot.
+            human: The human's motion that the robot follows, drawn in the size of the robot.
             file: The robot's URDF or MJCF file, for meshes.
             beside: Distance of the human to the left of the robot, along y [m].
             host: Address to listen on.

@@ -22,7 +22,7 @@ _OFFSET_LENGTH_RATIO = 0.3  # length below which a link is an offset, relative t
 
 
 def controlled_rows(robot: sp.Robot, positions: bool) -> tuple[str, ...]:
-    """Return the rows in which the end effectors can move, such as x, y and rz for a planar arm.
+    """Return the rows that the end effectors can move, such as x, y and rz for a planar arm.
 
     Args:
         robot: The robot.
@@ -126,9 +126,9 @@ def _standing(robot: sp.Robot) -> Array:
     A straight leg is singular until its knee bends, and a straight arm until its elbow does. Each
     joint is tried separately: it moves toward the middle of its range, by at most _MAX_BEND, and
     stays there if this raises the smallest singular value of the position of an end effector.
-    Joints that spread legs or turn a head do not raise it; mirrored joints behave alike. Then the
-    end effectors that came closer to the base get their neutral orientation again, on the line from
-    the base through their neutral position, so that the feet are flat on the ground.
+    Joints that spread legs or turn a head do not raise it; mirrored joints behave alike. Then end
+    effectors that came closer to the base are given their neutral orientation again, on the line
+    from the base through their neutral position, so that the feet are flat on the ground.
     """
     neutral = np.asarray(robot.neutral(), np.float64)
     low, high = (np.where(np.isfinite(x), x, 0.0) for x in (robot.lower, robot.upper))

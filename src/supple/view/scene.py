@@ -93,7 +93,7 @@ def add_solids(server: Any, name: str, solids: Sequence[Solid]) -> None:
 
 
 class Gizmos:
-    """Handles in the scene by which the user drags the targets: of end effectors, and of a base."""
+    """Handles in the scene by which the user drags the targets of end effectors and of a base."""
 
     def __init__(
         self, server: Any, robot: sp.Robot, size: float, moved: Callable[[int, Array], None]

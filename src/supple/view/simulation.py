@@ -196,7 +196,8 @@ class Simulation:
         """Move one coordinate; the targets move with the end effectors.
 
         Args:
-            j: Index of a velocity. The three of a quaternion stand for its rotation vector.
+            j: Index of a velocity. The three velocities of a quaternion stand for its rotation
+                vector.
             value: Value of the coordinate [m or rad].
         """
         with self._lock:
@@ -224,7 +225,8 @@ class Simulation:
     def solutions(self, most: int = 8) -> sp.Solutions:
         """Return the configurations that meet the current targets, the nearest first.
 
-        If the solutions are finitely many and known, all are returned, otherwise up to `most`.
+        If there are finitely many solutions and all are known, all are returned, otherwise up to
+        `most`.
         """
         goals, q0 = self._goals(self.targets), self.q
         solver = sp.Solver(self.robot, self._tasks)

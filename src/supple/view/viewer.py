@@ -163,7 +163,7 @@ class Viewer:
                 each.remove()
             self.solutions = np.array(q)
             self._ghosts = []
-            root = self.simulation.robot.description.root  # needs no ghosts: it does not move
+            root = self.simulation.robot.description.root  # does not move and needs no ghosts
             moving = [solid for solid in self._solids if solid.link != root]
             for k, one in enumerate(q):
                 ghost = Figure(
@@ -196,12 +196,12 @@ class Viewer:
     def show_points(self, points: Array, values: Array, size: float) -> None:
         """Show points, colored from vermilion for zero to blue for the largest value.
 
-        At first, only the points behind the robot are shown, so that it is not hidden; a folder of
-        the panel selects another part.
+        At first, only the points behind the robot are shown, so that they do not hide the robot; a
+        folder of the panel selects another part.
 
         Args:
             points: Positions (N, 3) in the world [m].
-            values: Their values (N,), not negative.
+            values: Values of the points (N,), not negative.
             size: Diameter of a point [m].
         """
         share = (values / values.max(initial=1e-9))[:, None]
@@ -222,7 +222,7 @@ class Viewer:
         show()
 
     def _part(self, points: Array, part: str, size: float) -> NDArray[np.bool_]:
-        """Return which points (N,) belong to a part of a map, one of `PARTS`."""
+        """Return a mask (N,) of the points that belong to a part of a map, one of `PARTS`."""
         robot, toward = self.simulation.robot, self._view[1].copy()  # toward the camera
         toward[up_axis(robot)] = 0.0
         ahead = (points - robot.base[:3, 3]) @ (toward / max(np.linalg.norm(toward), 1e-12))

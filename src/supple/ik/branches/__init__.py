@@ -1,1 +1,1 @@
-"""All solutions of a pose: in closed form, or as eigenvalues; and the branch of a solution."""
+"""All solutions of a pose, in closed form or as eigenvalues, and comparison of their branches."""

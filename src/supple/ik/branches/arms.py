@@ -65,7 +65,7 @@ class ClosedFormArm:
     """An arm of six revolute joints, three consecutive axes of which intersect or are parallel.
 
     If the axes in the file are slightly misaligned, the closed form may miss solutions of some
-    targets. These targets are solved by `misaligned`, as eigenvalues.
+    targets. `misaligned` solves these targets by eigenvalues.
     """
 
     reason: ClassVar[str] = (
@@ -126,7 +126,7 @@ def replaced(
 
 @dataclass(frozen=True)
 class RedundantArm:
-    """An arm of seven joints, with a closed form for each value of one of them on a grid."""
+    """An arm of seven joints; with one joint fixed at any value of a grid, it has a closed form."""
 
     ordered: ClassVar[bool] = False
 
@@ -154,7 +154,7 @@ Arm: TypeAlias = ClosedFormArm | AnyArm | RedundantArm
 
 @lru_cache(maxsize=64)
 def arm_of(problem: CompiledProblem) -> Arm | str:
-    """Return the arm of a problem, or why its solutions can only be found by a search."""
+    """Return the arm of a problem, or a sentence why only a search finds its solutions."""
     robot, tasks = problem.layout.robot, problem.layout.tasks
     rows = tasks[0].on(robot)
     if len(tasks) != 1 or not rows.is_whole_pose:
@@ -189,9 +189,9 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
 def _dexterity(robot: Robot, frame: str) -> float:
     """Return the ratio of the smallest and the largest singular value of the Jacobian of a frame.
 
-    It is the largest such ratio at some random configurations. If it is zero, as for an arm in a
-    plane, every target has a continuum of solutions or none. If it is as small as the misalignment
-    of axes, the same holds for the aligned arm, and the closed form is useless.
+    The result is the largest such ratio at some random configurations. If it is zero, as for an arm
+    in a plane, every target has no solution or a continuum of solutions. If the ratio is as small
+    as the misalignment of axes, this holds for the aligned arm, whose closed form is then useless.
     """
     J = robot.jacobian(robot.random(_RANK_TRIALS, seed=0), frame)
     J[:, :3] /= max(robot._structure(frame).length, 1e-300)
@@ -230,7 +230,7 @@ def _slack(structure: Structure) -> float:
 def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
     """Return an arm of seven joints that has a closed form if one of them is fixed, else None.
 
-    If this holds for several joints, the one whose grid solves the most random poses is fixed.
+    If there are several such joints, the joint whose grid solves the most random poses is fixed.
     """
     robot = problem.layout.robot
     joints = robot._structure(frame).joints
@@ -283,7 +283,8 @@ def _middle(robot: Robot) -> Array:
 def _grid(robot: Robot, joint: int, count: int) -> Array:
     """Return equally spaced positions (count,) of a joint inside its limits [rad or m].
 
-    They cover at most a full turn or, for a prismatic joint without limits, twice the robot's size.
+    The positions cover at most a full turn or, for a prismatic joint without limits, twice the
+    robot's size.
     """
     middle, half = _middle(robot)[joint], 0.5 * (robot.upper[joint] - robot.lower[joint])
     if not robot.prismatic[joint]:

@@ -1,8 +1,8 @@
-"""All solutions of arms with six revolute joints of any geometry: the selection of equations.
+"""Select the equations for all solutions of arms with six revolute joints of any geometry.
 
 The solutions are eigenvalues (src/core/drivers/general.hpp). The joints can be numbered cyclically,
 from any joint on. For arms with parallel or intersecting axes, some of the six numberings are
-degenerate; the best ones are selected with random configurations.
+degenerate; random configurations show which numberings are regular and accurate.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -23,15 +23,15 @@ from supple.motion.linearization import Array
 _TRIALS = 32  # number of random configurations on which the numberings are tested
 _SCREENING_TRIALS = 4  # suffice to discard most degenerate numberings
 _MIN_REGULAR_SHARE = 0.8  # fraction of the configurations at which a numbering must be regular
-_MAX_RECOVERY_ERROR = 1e-3  # error of q up to which it counts as recovered from its pose [rad]
+_MAX_RECOVERY_ERROR = 1e-3  # error up to which q counts as recovered from its pose [rad]
 
 
 @lru_cache(maxsize=64)
 def general_arm(robot: Robot, frame: str) -> _core.GeneralSpec | None:
     """Return the arm that moves a frame, in all numberings that are not degenerate, best first.
 
-    A numbering is not degenerate if it recovers random configurations from their poses. The best
-    one is the most accurate. Return None if all are degenerate.
+    A numbering is not degenerate if it recovers random configurations from their poses. The most
+    accurate numbering is first. Return None if all numberings are degenerate.
     """
     structure = robot._structure(frame)
     coordinates = [robot.joint_names.index(name) for name in structure.joints]

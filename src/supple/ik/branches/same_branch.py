@@ -1,4 +1,4 @@
-"""Whether a solution is on the branch of q0: joined to it by a motion without a singularity."""
+"""Decide whether a solution is on the branch of q0, joined by a motion without a singularity."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks
 _MAX_SAMPLE_STEP = 0.02  # largest joint displacement between two samples of a motion [rad or m]
 _MOST_SAMPLES = 2048  # maximum number of samples of one motion
 _SAMPLES_AT_ONCE = 1 << 14  # number of samples whose J is computed at a time
-# Number of parts into which a step is divided where the sign of J seems to change, and how often
-# such parts are divided again.
+# Where the sign of J seems to change, a step is divided into this number of parts, and such parts
+# are divided again, this number of times.
 _REFINEMENT_PARTS, _REFINEMENT_LEVELS = 16, 4
 _SINGULAR = 1e-9  # singular value below which J has lost rank, relative to the largest
 
@@ -86,13 +86,13 @@ def _crosses(layout: CompiledTasks, q0: Array, q: Array, level: int = 0) -> NDAr
 
 
 def _sign_changes(J: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Return the motion and the two samples of each change of sign of J (B, K, m, n).
+    """Return each change of sign of J (B, K, m, n): its motion and the two samples around it.
 
-    The sign of a square J is that of det J. For other shapes and ranks r, a change of sign between
-    two neighboring samples is defined with the singular vectors of J = U S Vᵀ at the first one: in
-    these, J is S with det S > 0, and J' at the second sample is Uᵀ J' V, both r × r. The latter has
-    a negative determinant if the motion has crossed a singularity in between. Singular samples are
-    skipped.
+    The sign of a square J is that of det J. For other shapes and a rank r, the sign is defined
+    relative to the singular vectors of J = U S Vᵀ at the first of two neighboring samples: J
+    becomes S with det S > 0, and J' at the second sample becomes Uᵀ J' V, both r × r. If the
+    determinant of the latter is negative, the motion has crossed a singularity in between. Singular
+    samples are skipped.
     """
     U, S, Vt = np.linalg.svd(J, full_matrices=False)
     rank = (_SINGULAR * S.max(axis=(1, 2), keepdims=True) < S).sum(axis=-1)

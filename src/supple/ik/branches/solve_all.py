@@ -1,4 +1,4 @@
-"""All solutions of poses: in closed form or as eigenvalues, for other robots by a search.
+"""All solutions of poses, in closed form or as eigenvalues; for other robots, by a search.
 
 src/core/drivers/branches.hpp verifies the solutions and applies the joint limits.
 """
@@ -75,7 +75,7 @@ def _closed_form(problem: CompiledProblem, wraps: bool) -> ClosedFormArm:
     """Return the arm of a problem whose solutions a GPU computes.
 
     Raises:
-        InputError: The arm has no closed form, or solutions that differ by turns are wanted.
+        InputError: The arm has no closed form, or solutions that differ by full turns are wanted.
     """
     arm = arm_of(problem)
     if isinstance(arm, ClosedFormArm) and not wraps:

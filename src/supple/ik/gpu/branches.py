@@ -60,7 +60,7 @@ class Result:
 
     @property
     def size(self) -> int:
-        """Its size [bytes]."""
+        """Size of the array [bytes]."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -161,7 +161,7 @@ class GpuBranches:
     ) -> None:
         """Solve asynchronously; `at` holds the addresses of the results.
 
-        With a check, only solutions that keep its clearance are returned. `comfortable` tells
+        With a check, only solutions that keep its clearance are returned. `comfortable` says
         whether the most comfortable solutions come first.
         """
         results = self.results(count)
@@ -191,9 +191,9 @@ class GpuBranches:
         work.launch(self.kernels[name], -(-threads // _THREADS), _THREADS, *arguments)
 
     def choose(self, search: SearchRequest, second: SearchRequest, work: Work) -> None:
-        """Decide the blocked targets of a search, asynchronously.
+        """Choose free solutions for the blocked targets of a search, asynchronously.
 
-        Targets that may have more solutions than those computed are left to the second search.
+        Targets that may have more solutions than the computed ones are left to the second search.
         """
         n, most = self.problem.layout.robot.nq, min(search.count, _CHOSEN)
         each = {"turns": 96 * CAPACITY, "q": 8 * n * CAPACITY, "error": 16 * CAPACITY}

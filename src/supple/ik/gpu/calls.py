@@ -61,13 +61,13 @@ class Part:
         return GpuArray(self.shape, self.dtype, self.strides, pointer, memory)
 
     def view(self, pointer: int, device: int) -> DeviceArrayView:
-        """Return the array in memory at an address, which may be symbolic."""
+        """Return the array in a block of memory whose address may be symbolic."""
         at = pointer + self.offset
         return DeviceArrayView(at, self.shape, self.dtype, device, None, self.strides, True)
 
 
 def parts_of(n: int) -> dict[str, tuple[str, int, np.dtype[Any], tuple[int, ...], int]]:
-    """Return the results: array, index of the first number, type, shape and stride of each."""
+    """Return the array, index of the first number, type, shape and stride of each result."""
     double, integer = np.dtype(np.float64), np.dtype(np.int32)
     return {
         "q": ("q", 0, double, (n,), n),
@@ -95,7 +95,7 @@ class DeviceCall:
 
     @cached_property
     def at_once(self) -> tuple[str, ...]:
-        """The names of parts made in the call: the class attributes of `Solutions` among them."""
+        """Names of the parts that are attributes of the class `Solutions`; made in the call."""
         return tuple(name for name in self.parts if hasattr(Solutions, name))
 
     def __call__(self, stream: int, given: Sequence[int], out: Solutions | None) -> Solutions:

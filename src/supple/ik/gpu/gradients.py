@@ -34,7 +34,8 @@ class GpuGradients:
 
     Attributes:
         positions: Whether targets of solutions are positions, not poses.
-        scale: Scales: solutions move as little as possible in q / scale; () if all are 1.
+        scale: Scales of the coordinates q / scale, in which solutions move as little as possible;
+            () if all are 1.
     """
 
     def __init__(
@@ -102,13 +103,13 @@ def run(
         frames: The frames.
         name: Name of the CUDA kernel.
         q: Configurations (..., nq), a tensor of PyTorch of float32 or float64 in GPU memory.
-        shapes: The shapes of one or two results, which have the type of q; None for one that is not
-            wanted.
+        shapes: The shapes of one or two results, which have the type of q; None for a result that
+            is not wanted.
         stream: The CUDA stream.
-        parameter: The damping λ² of a step, or that of a solution relative to the norm of J.
+        parameter: The damping λ² of a step; for a solution, its damping relative to the norm of J.
         positions: Whether targets of solutions are positions, not poses.
-        scale: Scales: solutions move as little as possible in the coordinates q / scale; None if
-            all are 1.
+        scale: Scales of the coordinates q / scale, in which solutions move as little as possible;
+            None if all are 1.
         given: Further tensors, by names of members of `Request`. All except `success` have the
             type of q.
     """

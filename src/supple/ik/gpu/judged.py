@@ -1,4 +1,4 @@
-"""Calls that choose among solutions on a GPU by a function of the caller."""
+"""Calls that choose among solutions on a GPU by a function that the caller gives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class JudgedCall(DeviceCall):
         by_floats: The choice by costs in float32.
         prefer: The function. It is called once with all solutions (..., s, n), an array of the
             library of the targets, and returns their costs (..., s).
-        library: Name of this library.
+        library: Name of the library of the targets.
     """
 
     search: DeviceCall
@@ -88,7 +88,7 @@ def judged(
         kept: Number of solutions of each target that are kept.
         sizes: Size of each array of results [bytes].
         prefer: The function.
-        library: Name of the library of its arguments.
+        library: Name of the library of the function's arguments.
     """
     n, lead = reader.problem.layout.robot.nq, search.parts["_count"].lead
     count, most = math.prod(lead), search.parts["q"].lead[-1]

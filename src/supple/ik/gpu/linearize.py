@@ -1,4 +1,4 @@
-"""Linearizations at configurations in GPU memory, and steps for them; all calls are asynchronous.
+"""Linearizations at configurations in GPU memory, and steps from them; all calls are asynchronous.
 
 `supple.linearize` calls `resolve` for arrays in GPU memory.
 """
@@ -59,8 +59,8 @@ class StepRequest(ctypes.Structure):
 class GpuLinearization(Linearization):
     """A linearization whose J, e and q are in GPU memory, arrays of the library of q.
 
-    A step that the kernel implements returns q̇ (..., n) there. All other quantities need arrays in
-    host memory: `numpy()`.
+    A step that the kernel implements returns q̇ (..., n) in GPU memory. All other quantities need
+    arrays in host memory, which `numpy()` returns.
     """
 
     _at: dict[str, int]  # addresses of J and e
@@ -297,7 +297,7 @@ def resolve(
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that was made before, for arrays of one layout."""
+    """An earlier call that can be repeated with other arrays of the same layout."""
 
     linearizer: _Linearizer
     recorded: Recorded

@@ -32,7 +32,7 @@ def packed_table(table: NDArray[np.float32], scale: Array) -> NDArray[np.float32
 
 
 def _rounded(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return numbers rounded to 11 significant bits, as many as tensor cores use of a float."""
+    """Return numbers rounded to 11 significant bits, the number that tensor cores use."""
     return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 

@@ -42,13 +42,13 @@ KERNELS = {
 _WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the first group in a world
 
 _LISTED = constant_of("search.cu", "listed")  # number of seeds of the table for each target
-# Number of targets up to which a warp per target is faster than a thread per target, and the same
-# for tasks with more than six rows.
+# Number of targets up to which a warp per target is faster than a thread per target: first for
+# tasks with up to six rows, second for tasks with more rows.
 FEW = 4_000
 FEW_LARGE = 11_000
-# Number of seeds that one thread tries for each target: in batches of up to `_SMALL` and up to
-# `_MEDIUM` targets, in larger ones, and for tasks with more than six rows. Targets that remain
-# unsolved get a warp each; in smaller batches, warps have little else to do.
+# Number of seeds that one thread tries for each target: in batches of up to `_SMALL` targets, of up
+# to `_MEDIUM` targets, in larger batches, and for tasks with more than six rows. Targets that
+# remain unsolved get a warp each; a small batch leaves most warps free for this.
 _SMALL_TRIES = 1
 _MEDIUM_TRIES = 4
 _TRIES = 8

@@ -1,4 +1,4 @@
-"""The choice among several solutions of each target on a GPU, by a preference or given costs."""
+"""Choose among several solutions of each target on a GPU, by a preference or given costs."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def rank(
         device: The GPU.
         architecture: Its architecture.
         found: The solutions.
-        cost: The address of their costs, and whether these are float32.
+        cost: The address of the costs of the solutions, and whether the costs are float32.
         n: Number of coordinates.
-        to: Arrays for the best solutions, as many as these have room for.
+        to: Arrays that are filled with the best solutions.
         count: Number of targets.
         work: The queue of launches.
     """

@@ -1,4 +1,4 @@
-"""The solver of a problem on a GPU: whole, or decoupled into subproblems."""
+"""The solver of a problem on a GPU: for the whole problem, or for its subproblems."""
 
 from __future__ import annotations
 

@@ -63,10 +63,11 @@ class GpuSubproblems(GpuSolver):
 
     @cached_property
     def _moving(self) -> tuple[Subproblem | None, GpuSolver, Memory | None]:
-        """The joints that move a task, if others do not, and their solver, for several solutions.
+        """The joints that move a task, their solver for several solutions, and their indices.
 
-        (Subproblems are not solved separately here, because the several solutions of each would
-        have to be combined.) The last item has the indices of the joints, in GPU memory.
+        The first and the last item are None if all joints are searched; the indices are in GPU
+        memory. Subproblems are not solved separately here, because the several solutions of each
+        would have to be combined.
         """
         if len(self.parts) == 1:
             return self.parts[0], self.solvers[0], self._joints[0]
@@ -118,7 +119,7 @@ class GpuSubproblems(GpuSolver):
     def _launch_several(
         self, at: dict[str, int], count: int, options: SearchOptions, work: Work, q0_stride: int
     ) -> None:
-        """Search for several solutions of each target; other joints stay at q0 or neutral."""
+        """Search for several solutions; joints that move no task stay at q0 or neutral."""
         moving, solver, joints = self._moving
         if moving is None or joints is None:
             solver.launch(at, count, options, work, q0_stride)

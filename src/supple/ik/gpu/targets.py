@@ -70,8 +70,8 @@ class Reader:
             given: One array for each task, of one of `DTYPES` and with any strides.
             work: The queue of launches that the conversion joins.
             max_count: Maximum number of targets.
-            direct: Number of targets up to which those of a single task are not converted: their
-                view and kind are returned instead of an address.
+            direct: Number of targets of a single task up to which the targets are not converted:
+                their view and kind are returned instead of an address.
 
         Raises:
             InputError: A shape does not match its task, there are too many targets, or a task
@@ -130,7 +130,7 @@ class Reader:
         return (*own, n)
 
     def copy_seeds(self, given: DeviceArrayView, to: int, work: Work) -> int:
-        """Copy seeds to an address, in double; return where they are in the kernel's layout."""
+        """Copy seeds to an address, in double; return their address in the kernel's layout."""
         self.copy(given, to, work)
         robot, count = self.problem.layout.robot, math.prod(given.shape[:-1])
         if robot.nq == robot.nv:

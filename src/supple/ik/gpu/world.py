@@ -13,8 +13,8 @@ from supple.gpu.runtime import Device, Memory
 from supple.ik.seeds import robot_size
 from supple.ik.world_check import WorldCheck
 
-# Units in the last place by which distances that are computed on a GPU and on the CPU may differ,
-# for lengths of the size of the robot and its distance from the origin.
+# Distances computed on a GPU and on the CPU may differ by this number of units in the last place of
+# lengths such as the size of the robot and its distance from the origin.
 _ROUNDING = 256
 
 # Numbers of joints, coordinates and moving bodies for which CUDA kernels are compiled; zeros
@@ -47,7 +47,7 @@ class GpuCheck:
         max_rejected: Number of colliding solutions after which a search ends.
         joint: Address of the index of each coordinate in the solutions, -1 for joints that stay; 0
             if all joints are searched.
-        still: Address of the configurations at which these joints stay.
+        still: Address of the configurations at which the joints that stay are held.
     """
 
     world: GpuWorld
@@ -68,7 +68,7 @@ class GpuCheck:
 
 
 def world_sizes(check: WorldCheck | None) -> WorldSizes:
-    """Return the sizes of the collision model of a check, zeros without a check."""
+    """Return the sizes of the collision model of a check; zeros without a check."""
     return NO_WORLD if check is None or check.kernel is None else check.kernel.sizes
 
 
