@@ -205,7 +205,7 @@ _WEIGHT = (
     "A task has a weight instead: one number, or one per row, for a pose weight=(x, y, z, rx, ry, "
     "rz)."
 )
-# Hints for `known_arguments`, by the functions and classes that have no such arguments.
+# Hints for `known_arguments`, one mapping for each group of functions and classes.
 HINTS = {  # functions that solve or control
     "joints": _FREEZE_HINT,
     "limits": _LIMITS,

@@ -56,7 +56,8 @@ _PSI = 1.533751168755204288118041  # ψ⁴ = ψ + 4
 def uniform_orientations(count: int) -> NDArray[np.float64]:
     """Return unit quaternions (count, 4), scalar first, spread evenly over all orientations.
 
-    They are points of a super-Fibonacci spiral on the sphere S³, and spread evenly for any count.
+    The quaternions are points of a super-Fibonacci spiral on the sphere S³, evenly spread for any
+    count.
 
     References:
         Alexa 2022, Super-Fibonacci spirals: fast, low-discrepancy sampling of SO(3).

@@ -198,7 +198,8 @@ class ReachMap:
         return shaped if shaped.ndim else np.bool_(shaped)
 
     def slice(self, axis: str, position: float, value: str = "dexterity") -> Array:
-        """Return the values of the voxels nearest to a plane, an array over the other two axes.
+        """Return the values of the voxels nearest to a plane, an array over the two axes in the
+        plane.
 
         Args:
             axis: Normal of the plane, "x", "y" or "z".
@@ -329,7 +330,7 @@ class ReachMap:
     def _bases_around(self, robot: Robot, T: Array) -> Array:
         """Return candidates (m, 4, 4) around the mean position of poses (k, 4, 4).
 
-        They are at the height of the robot's base.
+        The candidates are at the height of the robot's base.
         """
         away = self.points()[0] - robot.base[:3, 3]
         far = float(np.linalg.norm(away[:, :2], axis=1).max(initial=0.0))

@@ -179,7 +179,7 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
 
 
 def goals(columns: Mapping[str, Array], targets: Targets) -> tuple[Array, NDArray[np.bool_]]:
-    """Return targets (N, 12) in the kernel's layout, and a mask (N,) of those that are not poses.
+    """Return targets (N, 12) in the kernel's layout, and a mask (N,) of targets that are not poses.
 
     The layout is the rotation, column by column, then the position. Rows that are not poses or not
     finite are NaN.

@@ -68,7 +68,7 @@ class Certificate:
 
     @property
     def pairs(self) -> bool:
-        """Whether any pair is checked."""
+        """Whether there are pairs that are checked."""
         return bool(np.isfinite(self.min_clearance))
 
     def at(self, place: float) -> Certificate:

@@ -91,7 +91,7 @@ def _own_limits(robot: Robot) -> Limits:
 def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bool) -> float:
     """Return the default gain of the error to a target [1/s].
 
-    It is at most 1/dt, which reaches the target in one step. Unless the step brakes in time
+    The gain is at most 1/dt, which reaches the target in one step. Unless the step brakes in time
     (`brakes`, as `Yielding` does), it is also at most the gain with which a joint that approaches
     its target at full speed v can still brake: braking begins at the distance v/gain and needs
     v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk. In a joint range of

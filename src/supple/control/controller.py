@@ -74,7 +74,7 @@ class Controller:
 
 
 def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
-    """Return the controller of a step, which runs in the kernel if possible."""
+    """Return the controller that runs a step, in the kernel if possible."""
     given: object = step
     if isinstance(given, KernelRule):
         raise InputError(

@@ -26,7 +26,7 @@ _PARALLEL_TOLERANCE = 1e-6  # relative difference below which two joint velociti
 
 
 def explain_last_step(servo: Servo) -> Report:
-    """Return what the last step of a Servo did and why."""
+    """Return the report on the last step of a Servo: its speeds, its damping, limits that acted."""
     qd, before = servo._qd, servo._before
     speed = float(np.linalg.norm(qd))
     linearization = servo.linearization

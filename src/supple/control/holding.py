@@ -55,7 +55,7 @@ class HeldTasks:
         return self.tasks[self.loops :]
 
     def words(self, k: int) -> str:
-        """Return a task in words."""
+        """Return the description of a task for messages."""
         if k < self.loops:
             return self._labels[k]
         name, kind = self.names[k], type(self.tasks[k]).__name__

@@ -41,7 +41,7 @@ class Intervals:
 
         Args:
             J: Stacked rows of all tasks (m, n).
-            e: Their commands (m,).
+            e: Commands of the rows (m,).
             take: Function that returns the step for J and e.
         """
         held: dict[int, float] = {}

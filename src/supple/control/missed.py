@@ -100,7 +100,7 @@ def _causes(status: NDArray[np.int32], several: bool) -> str:
 
 
 def unique_names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Return tasks in words, with numbers after names that several tasks share."""
+    """Return the names of tasks as text; a name that several tasks share is numbered."""
     names = [task_name(task) for task in tasks]
     return tuple(
         name if names.count(name) == 1 else f"{name} ({names[: k + 1].count(name)})"

@@ -430,7 +430,7 @@ class Servo(LastStep):
         self._reset(speed)
 
     def explain(self) -> Report:
-        """Return what the last step did and why: its speeds, its damping, the limits that acted."""
+        """Return a report on the last step: its speeds, its damping, and the limits that acted."""
         if not self._begun:
             raise InputError("explain needs a step; given: a Servo that has not been called")
         return explain_last_step(self)

@@ -129,7 +129,7 @@ class Trajectory(Certified):
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The names of the tasks in words; empty if they are not known."""
+        """Names of the tasks as text; empty if the tasks are not known."""
         return () if self._shares is None else self._shares.tasks
 
     @property

@@ -150,7 +150,7 @@ class LimitDistance(ReadOnlyArrays):
         return float(((self._positions(q) - middle) ** 2 * scale).sum()) / 2
 
     def _positions(self, q: ArrayLike) -> Array:
-        """Return a position for each limit (n,); those of ball joints are unused."""
+        """Return one position per limit (n,); positions of ball joints are not used."""
         at = _configuration(q, len(self.lower) if self.robot is None else self.robot.nq)
         return np.asarray(to_kernel(self.robot, at))
 

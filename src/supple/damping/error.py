@@ -54,7 +54,7 @@ class ErrorNorm(KernelRule):
     """Damping proportional to the length of the task error:  lambda2 = gain ‖e‖.
 
     λ² vanishes as the target is reached: slowly enough to be effective where J loses rank on the
-    way, and fast enough for quadratic convergence. It is the default rule of `solve`.
+    way, and fast enough for quadratic convergence. `ErrorNorm` is the default rule of `solve`.
 
     Attributes:
         gain: λ² divided by ‖e‖, in [m] if e is a displacement in [m], as in `solve`.

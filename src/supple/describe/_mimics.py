@@ -105,7 +105,8 @@ def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
 
 
 def with_narrowed_leaders(robot: str, joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Return joints in which the limits of every leader also keep its followers within their own.
+    """Return joints; the limits of every leader also keep its followers within the followers'
+    limits.
 
     A follower at  m q + o,  with the position limits [l, u] and the speed limit v, narrows the
     limits of its leader to (l - o)/m, (u - o)/m and v/|m|; limits of acceleration and jerk are
@@ -148,7 +149,7 @@ def _bound(limit: float) -> float:
 
 
 def _is_empty(lower: float, upper: float, joint: Joint) -> bool:
-    """Return whether narrowed limits leave a joint no range although it has one without them."""
+    """Return whether narrowed limits leave a joint no range although its own limits do."""
     width = joint.upper - joint.lower
     share = _ROUNDING * width if math.isfinite(width) else _ROUNDING
     return width > 0 and upper - lower <= share

@@ -92,7 +92,7 @@ class Compiler:
 
 
 class Values:
-    """The attributes of an element, with those of its default class.
+    """The attributes of an element, completed by the attributes of its default class.
 
     Raises:
         DescriptionError: An attribute is unknown, or there is more than one orientation.
@@ -138,7 +138,7 @@ class Values:
         return int(text[:19])
 
     def numbers(self, key: str, count: int, default: Iterable[float], least: int = 0) -> Array:
-        """Return the numbers (count,) of an attribute; missing ones are those of `default`.
+        """Return the numbers (count,) of an attribute; missing numbers are taken from `default`.
 
         An attribute that is not empty must have `count` numbers or, if `least` is not zero, at
         least `least` numbers.

@@ -103,7 +103,7 @@ def orthonormalized(R: Array, residual: Array, exact: float = ROUNDING) -> Array
 
     Args:
         R: Matrices (..., 3, 3) with positive determinants.
-        residual: Their `rotation_residual` (...), at most 0.1.
+        residual: The `rotation_residual` of the matrices (...), at most 0.1.
         exact: Residual up to which a matrix is returned unchanged.
     """
     for needed in (exact, exact, 1e-6, 1e-3, 3e-2):

@@ -90,7 +90,7 @@ def from_mujoco(
 
 
 def _loops(mujoco: Any, model: Any, bodies: list[TreeBody]) -> Iterator[TreeLoop]:
-    """Yield the active connections and welds of a model, without those of mocap bodies."""
+    """Yield the active connections and welds of a model, except connections of mocap bodies."""
     kinds: dict[int, Literal["point", "weld"]] = {
         int(mujoco.mjtEq.mjEQ_CONNECT): "point",
         int(mujoco.mjtEq.mjEQ_WELD): "weld",

@@ -112,7 +112,7 @@ class LinkShapes(Mapping[str, tuple[Shape, ...]]):
 
 
 class GivenShapes(LinkShapes):
-    """Shapes of links given as objects, which were checked."""
+    """Shapes of links, given as objects that have already been checked."""
 
     def __init__(self, given: object, links: Sequence[str]) -> None:
         super().__init__()

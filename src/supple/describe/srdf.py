@@ -71,7 +71,7 @@ def semantics(source: PathOrText, robot: str, joints: Sequence[Joint]) -> Semant
     Args:
         source: Path of the file, or its text.
         robot: Name of the robot, for error messages.
-        joints: Its joints, in the order of the robot.
+        joints: The robot's joints, in their order.
 
     Raises:
         DescriptionError: The file cannot be read, a group contains itself, or a state has values
@@ -177,7 +177,7 @@ class _Reader:
         return members
 
     def _known(self, names: Iterable[str]) -> dict[str, None]:
-        """Return names of joints without those that the robot does not have."""
+        """Return the names that are names of joints of the robot."""
         found: dict[str, None] = {}
         for name in names:
             at = found if name in self.joints or name in self.virtual else self.unknown
@@ -224,8 +224,9 @@ class _Reader:
     def _tips(self, name: str, members: Iterable[str]) -> tuple[str, ...]:
         """Return the end effectors of a group.
 
-        They are the parent links of <end_effector> elements inside the group; without any, the ends
-        of its chains and subgroups; without any, its links that carry no other link of the group.
+        End effectors are the parent links of <end_effector> elements inside the group; without any,
+        the ends of its chains and subgroups; without any, its links that carry no other link of the
+        group.
         """
         if name in self._named:
             return self._named[name]

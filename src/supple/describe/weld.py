@@ -36,7 +36,7 @@ def names_to_weld(
 
 
 def welded(joints: Sequence[Joint], values: Mapping[str, float | Array]) -> tuple[Joint, ...]:
-    """Return all joints, with those named in `values` fixed at the given positions [rad or m].
+    """Return all joints; joints named in `values` are fixed at the given positions [rad or m].
 
     Joints that mimic a welded joint are welded too, at multiplier * value + offset. For a joint
     with several degrees of freedom the value is its motion (4, 4), or 0 for the identity.

@@ -148,7 +148,7 @@ class DifferentiableFrames:
 
 
 def _is_plain(rows: TaskRows, picked: tuple[int, ...]) -> bool:
-    """Return whether rows are those of a frame in the world, without weights and tolerances."""
+    """Return whether rows belong to a frame in the world, without weights and tolerances."""
     return (
         rows.has_pose
         and rows.picked == picked

@@ -54,7 +54,7 @@ class ClosedSearch:
     def __init__(
         self, kind: type[Solver], robot: Robot, tasks: tuple[Task, ...], given: dict[str, Any]
     ) -> None:
-        """Prepare the search; the arguments are those of a `Solver`.
+        """Prepare the search; the arguments are the same as for a `Solver`.
 
         Raises:
             InputError: An argument is not available with loops.
@@ -138,7 +138,7 @@ class ClosedSearch:
 
         Args:
             q: Configurations (k, nq) that the search has found.
-            status: Their statuses (k,).
+            status: Statuses of these configurations (k,).
             numbers: Targets in the kernel's layout (k, t).
         """
         status = np.array(status, np.int8)

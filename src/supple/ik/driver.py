@@ -276,7 +276,7 @@ class Driver:
         return (found[0], np.array(NEAR_STATUS, dtype=np.int8)[found[1]], *found[2:])
 
     def _run_free(self, targets: Array, seeds: Array | None, max_solutions: int) -> RawSolutions:
-        """Search for more solutions than wanted, and return those that keep the clearance.
+        """Search for more solutions than wanted; return the solutions that keep the clearance.
 
         A target without such a solution has only the first one found, with the status BLOCKED if it
         meets the target.
@@ -321,7 +321,7 @@ class Driver:
         return (q, *found[1:])
 
     def _near(self, found: RawSolutions, targets: Array, seeds: Array | None) -> RawSolutions:
-        """Return the GPU's solutions; those that failed or are too far from q0, from the CPU.
+        """Return the GPU's solutions; where one fails or is too far from q0, the CPU's solution.
 
         If several solutions of a target are wanted, the CPU always computes them.
 

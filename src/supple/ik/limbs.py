@@ -109,7 +109,7 @@ def _base_of(robot: Robot) -> tuple[dict[int, None], int]:
 
 
 def _axis_of(robot: Robot, frame: str, base: list[int]) -> Array | None:
-    """Return `Limbs.axis`, which tells how a base moves its last link."""
+    """Return `Limbs.axis`: the axis about which a base turns, or zero, or None."""
     J = robot.jacobian(robot.random(_SAMPLES, seed=0), frame)[..., base]
     if len(base) == _MAX_BASE_DOF and (np.linalg.matrix_rank(J) == _MAX_BASE_DOF).all():
         return np.zeros(3)

@@ -164,7 +164,7 @@ class Operator:
 
     Args:
         name: The name.
-        schema: Its arguments and results.
+        schema: Arguments and results of the operator.
         run: The function.
     """
 

@@ -74,7 +74,8 @@ class _Known:
 
     def __init__(self) -> None:
         self.plain: Solver | None = None
-        # Options, names and types of those that are numbers, and the solver; the latest first.
+        # Options; names and types of the options that are numbers; and the solver. The latest is
+        # first.
         self.others: tuple[tuple[dict[str, Any], list[tuple[str, type]], Solver], ...] = ()
 
     def find(self, options: dict[str, Any]) -> Solver | None:
@@ -94,7 +95,7 @@ class _Known:
         return None
 
     def find_given(self, options: dict[str, Any]) -> Solver | None:
-        """Return the solver with these options, some of which may have their default values."""
+        """Return the solver with these options; options with their default values are ignored."""
         return self.find(options) or self.find(_changed(options))
 
     def add(self, options: dict[str, Any], solver: Solver) -> None:

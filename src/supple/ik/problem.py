@@ -121,7 +121,7 @@ class CompiledProblem:
     def rests(self, targets: Array) -> Array | None:
         """Return the rest postures of targets as seeds (..., n); None without a posture task.
 
-        They are in the kernel's coordinates.
+        The postures are in the kernel's coordinates.
         """
         if not self.rest:
             return None
@@ -412,7 +412,7 @@ def _limb_lists(
 def _place_base(
     kernel: _core.Solver, limbs: Limbs, axis: Array, layout: CompiledTasks, reached: Array
 ) -> None:
-    """Set how seeds place the base.
+    """Tell the kernel where seeds place the base.
 
     Args:
         kernel: The solver of the whole problem.

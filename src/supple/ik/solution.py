@@ -163,7 +163,7 @@ class Solution:
     def clearance(self) -> float:
         """The distance of the nearest pair of parts at q [m]; infinite if no pair is checked.
 
-        It is negative where parts penetrate. Computed when it is read.
+        The distance is negative where parts penetrate. It is computed when it is read.
 
         Raises:
             InputError: The call had no world.

@@ -279,7 +279,7 @@ class Solver(_core.TargetSolver):
 
     @property
     def world(self) -> World | None:
-        """The obstacles, and what is checked; None without a world."""
+        """Obstacles, shapes, and the pairs that are checked; None without a world."""
         return None if self._settings.check is None else self._settings.check.model.world
 
     @property

@@ -72,7 +72,7 @@ def largest_errors(
 
 
 def rotating_rows(layout: CompiledTasks) -> list[NDArray[np.bool_]]:
-    """Return, for each task, which of its rows are rotations."""
+    """Return, for each task, a mask of the rows that are rotations."""
     return [np.array(task.on(layout.robot).turns) for task in layout.tasks]
 
 
@@ -125,7 +125,7 @@ def missed_tasks(
 
 
 def missed_text(missed: Sequence[tuple[str, float, float]]) -> str:
-    """Return in words which tasks are missed, and by how much."""
+    """Return a sentence that names the missed tasks and their errors."""
     each = (f"{name} by {error_text(position, rotation)}" for name, position, rotation in missed)
     return f"missed: {'; '.join(each)}"
 

@@ -73,7 +73,7 @@ class WorldCheck:
         return self.model.blocking(q, self.clearance)
 
     def with_branches(self, branches: Array, complete: bool) -> WorldCheck:
-        """Return the check with the solutions that were checked."""
+        """Return the check together with the solutions that it has checked."""
         return replace(self, branches=branches, complete=complete)
 
     def sentence(self, q: Array, restarts: int) -> str:

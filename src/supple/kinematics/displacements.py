@@ -37,9 +37,9 @@ def integrate(self: Robot, q: ArrayLike, v: ArrayLike) -> FloatArray:  # noqa: D
 def difference(self: Robot, q1: ArrayLike, q0: ArrayLike) -> FloatArray:  # noqa: D417
     """Return the displacements from q0 to q1, (..., nv) [rad or m].
 
-    It is the inverse of `integrate`: `robot.integrate(q0, robot.difference(q1, q0))` is q1. For
-    joints with one degree of freedom the result is q1 - q0, including full turns. Between unit
-    quaternions it is the shortest rotation.
+    This function is the inverse of `integrate`: `robot.integrate(q0, robot.difference(q1, q0))` is
+    q1. For joints with one degree of freedom the result is q1 - q0, including full turns. Between
+    unit quaternions it is the shortest rotation.
 
     Args:
         q1: Configurations (..., nq) [rad or m].

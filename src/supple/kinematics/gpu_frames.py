@@ -43,7 +43,7 @@ class GpuFrames:
         nv: Length of a velocity.
         axes: Shape of the frame axis of results: (k,) for several frames, () for one.
         device: The GPU.
-        architecture: Its architecture, such as "sm_90".
+        architecture: Architecture of the GPU, such as "sm_90".
         constants: C++ source that defines the robot as constants.
     """
 

@@ -1,4 +1,4 @@
-"""Closed configurations: those that satisfy the loops and couplings of a robot.
+"""Closed configurations, in which the loops and couplings of a robot are satisfied.
 
 Methods of `Robot`.
 """
@@ -118,7 +118,7 @@ def refuse_loops(robot: Robot, what: str) -> None:
 
 
 def _first_words(robot: Robot) -> str:
-    """Return the first loop or coupling of a robot in words."""
+    """Return the first loop or coupling of a robot as text."""
     if robot.loops:
         return f"the loop {robot.loops[0].name!r}"
     return f"{robot.couplings[0].follower!r} coupled to {robot.couplings[0].leader!r}"

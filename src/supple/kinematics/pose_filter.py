@@ -31,8 +31,9 @@ class PoseFilter:
         q = servo(q, target=hand.at(t))          # in each step of the loop
 
     From `engage` on, the target moves as the hand does, with the constant delay
-    lag + smoothing / 2. It is interpolated between samples, at the time t - lag, so that samples
-    may arrive irregularly. The target is always continuous and within the bounds on its speed:
+    lag + smoothing / 2. The pose of the hand is interpolated between samples, at the time t - lag,
+    so that samples may arrive irregularly. The target is always continuous and within the bounds on
+    its speed:
 
     - A sample that the hand cannot have reached from the last one within the bounds is a glitch. It
       is dropped, and so are later samples that continue the glitch rather than the motion.

@@ -303,7 +303,7 @@ class Robot:
     difference = displacements.difference
 
     def full_q(self, q: ArrayLike) -> FloatArray:
-        """Convert configurations (..., n) to those of the robot before `freeze` (..., N).
+        """Convert configurations (..., n) to configurations of the robot before `freeze` (..., N).
 
         Frozen joints have the positions at which they are frozen. Without frozen joints, the result
         is a copy.
@@ -424,8 +424,8 @@ class Robot:
     def shapes(self) -> Mapping[str, tuple[Shape, ...]]:
         """Shapes of the links for collision checks, by name of the link.
 
-        They are read from the file on first use. `supple.World` checks them against each other and
-        against obstacles.
+        The shapes are read from the file on first use. `supple.World` checks them against each
+        other and against obstacles.
 
         Raises:
             DescriptionError: A shape of the file is invalid.

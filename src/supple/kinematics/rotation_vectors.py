@@ -15,7 +15,7 @@ from supple.kinematics.chain import Matrix
 from supple.kinematics.rotation import cross, cross_matrix
 
 _SERIES_ANGLE = 1.0  # angle below which a and b are series in θ² [rad]
-_SERIES_TERMS = 12  # number of terms; those left out are below rounding errors
+_SERIES_TERMS = 12  # number of terms; further terms are below rounding errors
 
 
 def _series(first: int) -> Matrix:
@@ -51,9 +51,9 @@ def body_velocity(r: Matrix, r1: Matrix, r2: Matrix, r3: Matrix) -> tuple[Matrix
 
     Args:
         r: Rotation vectors (..., 3).
-        r1: Their first derivatives (..., 3).
-        r2: Their second derivatives (..., 3).
-        r3: Their third derivatives (..., 3).
+        r1: First derivatives of r (..., 3).
+        r2: Second derivatives of r (..., 3).
+        r3: Third derivatives of r (..., 3).
     """
     (a, a1, a2), (b, b1, b2) = (each[..., None] for each in _factors(r))
     # Time derivatives of a and b: a1 is (da/dθ)/θ, and a2 is (da1/dθ)/θ.
@@ -88,7 +88,7 @@ def bend(r: Matrix, r1: Matrix) -> Matrix:
 
     Args:
         r: Rotation vectors (..., 3).
-        r1: Their derivatives (..., 3).
+        r1: Derivatives of r (..., 3).
     """
     (_, a1, _), (b, b1, _) = (each[..., None] for each in _factors(r))
     along = (r * r1).sum(-1, keepdims=True)
@@ -97,7 +97,7 @@ def bend(r: Matrix, r1: Matrix) -> Matrix:
 
 
 def _factors(r: Matrix) -> tuple[Matrix, Matrix]:
-    """Return a, a1 = (da/dθ)/θ and a2 = (da1/dθ)/θ as one array (3, ...), and the same for b."""
+    """Return a, a1 = (da/dθ)/θ, a2 = (da1/dθ)/θ as one array (3, ...), and likewise for b."""
     angle = np.linalg.norm(r, axis=-1)
     square = angle**2
     near = np.polynomial.polynomial.polyval(np.minimum(square, _SERIES_ANGLE**2), _COEFFICIENTS)

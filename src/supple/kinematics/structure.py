@@ -1,4 +1,4 @@
-"""The geometry of an arm: which of its joint axes are parallel or intersect."""
+"""The geometry of an arm: its joint axes, and pairs of axes that are parallel or intersect."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ S = TypeVar("S", bound="IntEnum | IntFlag")
 class StatusArray(np.ndarray[Any, np.dtype[np.signedinteger[Any]]], Generic[S]):
     """An array of integers whose entries are statuses.
 
-    It is compared, masked and sliced like any array, at the same speed; results of arithmetic are
-    plain arrays. `status[3]` and iteration give statuses, and `count` counts the entries with a
-    status.
+    The array is compared, masked and sliced like any other array, at the same speed; results of
+    arithmetic are plain arrays. `status[3]` and iteration give statuses, and `count` counts the
+    entries with a status.
     """
 
     kind: type[S]

@@ -76,8 +76,8 @@ def _squared_speed(
 ) -> Array:
     """Return coefficients (M, 3) of the largest u̇² that keeps the limits at the ends of cells.
 
-    It is linear in each cell; the unknowns are its values at the ends. `start` (M + 1,) has
-    these values as found on a coarser grid, if any.
+    u̇² is linear in each cell; the unknowns are its values at the ends of the cells. `start` (M +
+    1,) has these values as found on a coarser grid, if any.
     """
     count, h = len(piece), np.diff(u)
     cell, x = np.repeat(np.arange(count), 2), np.stack([0 * h, h], 1).ravel()

@@ -92,7 +92,7 @@ class Branches(Layers):
         self.graph = self._graph()
 
     def _between(self, i: int) -> Indices:
-        """Connect the solutions of target i to those of target i + 1 by small steps.
+        """Connect the solutions of target i to the solutions of target i + 1 by small steps.
 
         Return, for each solution of target i, the index of the reached solution (k,), or -1 if none
         is reached. The steps lead through all solutions at places between the two targets.
@@ -137,7 +137,8 @@ class Branches(Layers):
             self._keep(int(at), row)
 
     def _keep(self, i: int, row: Indices) -> None:
-        """Connect the solutions of target i to those of the next one with the indices `row` (k,).
+        """Connect the solutions of target i to the solutions of target i + 1 with indices `row`
+        (k,).
 
         Connections that are barred, or one of whose ends is already connected, are left out.
         """
@@ -254,7 +255,7 @@ def _with_slid(path: PathProblem, q: Array, count: Indices) -> tuple[Array, Indi
 
 
 def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array:
-    """Return solutions (N, k, n), plus those at a singular place i that continue its neighbors.
+    """Return solutions (N, k, n), plus solutions at a singular place i that continue its neighbors.
 
     The sampled solutions of the singular place are not on the branches that pass through it. If
     both neighbors lead to nearly the same solution, the mean of the two results is taken, since

@@ -35,7 +35,7 @@ class Part(NamedTuple):
 class Cost(NamedTuple):
     """The cost of routes, which is minimized among routes with equally few reconfigurations.
 
-    It is the joint motion (the sum of absolute displacements), or the mean of a cost of
+    The cost is the joint motion (the sum of absolute displacements), or the mean of a cost of
     configurations (K, n) -> (K,).
 
     Attributes:

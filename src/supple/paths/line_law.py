@@ -58,7 +58,7 @@ class LineLaw:
     def fastest(spline: Spline, bounds: Bounds) -> LineLaw | None:
         """Return the fastest motion along a path; None if it has no closed form.
 
-        The path must be a straight line on which all limits are constant. It may turn back.
+        The path must be a straight line on which all limits are constant, and may turn back.
         """
         line = None if bounds.tool is not None else _line(spline)
         if line is None:

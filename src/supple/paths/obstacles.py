@@ -32,7 +32,7 @@ from supple.paths.spline import Spline
 
 _TESTED_PLACES = np.arange(1, 8) / 8  # places of a route's step that are tested for collisions
 SAMPLES = 1000  # default number of configurations of a search for a motion around obstacles
-_MAX_DISPLACEMENT = 0.8  # largest step of such a search, as a norm [rad or m]
+_MAX_DISPLACEMENT = 0.8  # largest step of a search, as a norm [rad or m]
 _SLIDE_MARGIN = 1.0  # how far such a search moves slides without limits beyond start and end [m]
 _SHORTCUTS = 60  # number of times that a motion around obstacles is shortened
 _SEED = 0
@@ -66,7 +66,7 @@ class Obstacles:
         return Obstacles(check, lower, upper, samples)
 
     def free(self, q: Array) -> Array:
-        """Return configurations (..., n); those that do not keep the clearance become NaN."""
+        """Return configurations (..., n); any that does not keep the clearance becomes NaN."""
         made, there = np.array(q), np.isfinite(q[..., 0])
         own = made[there]
         own[~self.check.free(own)] = np.nan

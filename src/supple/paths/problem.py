@@ -69,7 +69,7 @@ class PathProblem:
 
     Attributes:
         problem: The tasks.
-        targets: Their targets.
+        targets: The targets of the tasks along the path.
         tolerances: Allowed deviations between samples (2,) [m, rad].
         cost: Cost by which routes are compared.
         threads: Maximum number of threads.
@@ -154,7 +154,8 @@ class PathProblem:
     def reach(self) -> float:
         """The largest lever arm of a joint [m]; zero if no task has a position.
 
-        It is at least the unit of each slide, which lengthens lever arms of joints before it.
+        The result is at least the unit of each slide, because a slide lengthens the lever arms of
+        joints before it.
         """
         lever = _lever_arm(self.problem)
         return 0.0 if lever is None else max([lever, *self.units[self.robot.prismatic]])
@@ -346,7 +347,7 @@ class PathProblem:
     def course(self, x: Array, divisions: int) -> Array:
         """Return the targets (R, S, k) of steps between places (R, L), halved `divisions` times.
 
-        They are the targets at both ends and in the middle of each of the smallest parts.
+        The result has the targets at both ends and in the middle of each of the smallest parts.
         """
         parts = 2 << divisions
         inner = x[:, :-1, None] + np.diff(x)[..., None] * (np.arange(parts) / parts)

@@ -15,7 +15,7 @@ _SINGULAR_SIGMA = 0.02  # σ_min of J below which a branch ends because of a sin
 
 
 def out_of_reach(path: PathProblem, at: int) -> str | None:
-    """Return, in words, how far a target is out of reach, and a joint at its limit if any.
+    """Return a text: how far a target is out of reach, and a joint at its limit if there is one.
 
     The result is None if a search reaches the target.
     """
@@ -50,7 +50,7 @@ def blocked(path: PathProblem, at: int, q: Array | None = None) -> str | None:
 
 
 def why(path: PathProblem, at: int, q: Array) -> str:
-    """Return, in words, why no continuous step leads from q at target `at` to the next."""
+    """Return a text: the reason why no continuous step leads from q at target `at` to the next."""
     if at + 1 >= len(path.targets.x):
         return ""
     then, good = path.near(path.targets.x[at + 1 : at + 2], q[None])

@@ -1,4 +1,4 @@
-"""Add configurations between those of a route until the tool stays on the path.
+"""Add configurations between the configurations of a route until the tool stays on the path.
 
 Tuned constants are explained in docs/constants.md.
 """

@@ -158,7 +158,7 @@ class SelfMotion(Layers):
             self.known[at] = self._free(at, found[0][end - count : end])
 
     def _free(self, at: int, q: Array) -> Array:
-        """Return the solutions that keep the clearance; without any, those that a search finds."""
+        """Return the solutions that keep the clearance; if there are none, search for others."""
         if self.path.obstacles is None or not len(q):
             return q
         free = q[self.path.obstacles.check.free(q)]

@@ -154,8 +154,8 @@ class Tracks(Layers):
     def _with_layers(self, origin: int, layers: Indices) -> Array:
         """Return the tracks (L, K, n) from an origin in more layers.
 
-        They are tracked again through the new layers. If a track then arrives at another
-        configuration than before, it is also tracked again beyond these layers.
+        The configurations are tracked again through the new layers. If a track then arrives at
+        another configuration than before, it is also tracked again beyond these layers.
         """
         q, at = self.tracks[origin], np.searchsorted(layers, self.tracked_in)
         made = np.full((len(layers), *q.shape[1:]), np.nan)

@@ -92,7 +92,7 @@ def robot_figure(
 
 
 def figure_of(ax: Axes) -> Figure:
-    """Return the figure of axes, also of those in a part of a figure (`SubFigure`)."""
+    """Return the figure that contains axes, even if they are in a `SubFigure`."""
     figure: Any = ax.figure
     while not hasattr(figure, "savefig"):
         figure = figure.figure

@@ -125,8 +125,8 @@ class WeightedCriterion(Readable, ReadOnlyArrays):
 
         q̇ = (JᵀJ + α1² I + α2² A)⁻¹ (Jᵀe + α1² v)                    v = -gain ∇h
 
-    This minimizes  ‖J q̇ - e‖² + α1²‖q̇ - v‖² + α2² q̇ᵀA q̇.  It is computed from the stacked matrix,
-    which does not square the condition number.
+    This minimizes  ‖J q̇ - e‖² + α1²‖q̇ - v‖² + α2² q̇ᵀA q̇.  The step is computed from the stacked
+    matrix, which does not square the condition number.
 
     Attributes:
         alpha1: Weight of the criterion, not negative, in the units of singular values.

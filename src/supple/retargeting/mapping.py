@@ -86,7 +86,7 @@ class Mapping(Protocol):
         """The height of the ground in the motion [m]."""
 
     def check(self, motion: HumanMotion) -> None:
-        """Raise an error if the motion lacks what the mapping needs."""
+        """Raise an error if the motion lacks points or rotations that the mapping needs."""
 
     def targets(self, motion: HumanMotion) -> Array:
         """Return the pose of each frame that follows, at each frame of a motion (T, k, 4, 4)."""

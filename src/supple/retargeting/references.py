@@ -11,7 +11,7 @@ from supple.poses import pose, wxyz
 from supple.retargeting.contacts import Mask
 from supple.retargeting.rotations import orthonormal
 
-# Limits of joints for which the robot's file has none: those of quick human motions.
+# Limits of joints for which the robot's file has none: values of quick human motions.
 MAX_SPEED, MAX_ACCELERATION = 20.0, 400.0  # [rad/s] and [rad/s²]
 
 

@@ -36,7 +36,7 @@ class Retargeted(ReadOnlyArrays):
 
     Attributes:
         q: Configurations (T, nq): the position of the base [m], its quaternion wxyz, and the joints
-            [rad]. They are MuJoCo's qpos.
+            [rad]. The rows are MuJoCo's qpos.
         fps: Frames per second.
         contacts: Whether the left and the right foot stand (T, 2).
         humanoid: The robot and its limbs.
@@ -124,7 +124,7 @@ class Retargeted(ReadOnlyArrays):
     def collision(self) -> Array:
         """Depth (T,) by which two links overlap, beyond their overlap by construction [m].
 
-        It is zero if no shapes of links can be read.
+        The depth is zero if no shapes of links can be read.
         """
         return self._in_links.largest(self.q)
 

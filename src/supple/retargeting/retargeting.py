@@ -369,7 +369,7 @@ class Retargeter:
 
 
 def _check_limits(limits: object, robot: Robot) -> None:
-    """Raise an error unless limits are those of a robot, and of a kind that a motion can keep."""
+    """Raise an error unless limits belong to the robot and are of a kind that a motion can keep."""
     if not isinstance(limits, Limits):
         raise InputError(f"limits must be Limits; given: {short_repr(limits)}")
     if len(limits.lower) != robot.nv:
@@ -388,5 +388,5 @@ def _check_limits(limits: object, robot: Robot) -> None:
 
 
 def _joined(before: Array, after: Array) -> Array:
-    """Return arrays one after the other; a single one is not copied."""
+    """Return arrays joined one after the other; a single array is not copied."""
     return np.concatenate([before, after]) if len(before) else after

@@ -97,7 +97,7 @@ class NumericalFilter:
     def estimates(
         self, linearization: Linearization, memory: SingularSubspace | SingularDirection
     ) -> Estimates:
-        """Return σ̂, α² and the other numbers that `step` chooses for the same arguments."""
+        """Return the `Estimates`, such as σ̂ and α², that `step` chooses for the same arguments."""
         return self._taken(linearization, memory)[2]
 
     @property

@@ -35,7 +35,7 @@ class StatefulStep(Generic[Memory]):
 
     Attributes:
         inner: The step with memory.
-        memory: The current memory; None before the first call and after `reset`. It can be set.
+        memory: The current memory, which can be set; None before the first call and after `reset`.
         used: The memory that the last call used.
     """
 

@@ -28,8 +28,8 @@ class Task:
         target_shapes: The shapes that one target may have; empty if they depend on the robot.
         velocity_shape: The shape of a velocity; empty if it depends on the robot.
         target_kind: The form of targets, for code that reads them without calling `targets`, as on
-            a GPU; `OTHER` if only `targets` can read them. It is ignored in a subclass that
-            overrides `targets` alone.
+            a GPU; `OTHER` if only `targets` can read them. This attribute is ignored in a subclass
+            that overrides only `targets`.
         is_preference: Whether `solve` meets all other tasks first, and then comes as near to the
             target of this task as possible. The rows of this task must be rows of a posture.
         gain: Factor on the gain of a `Servo`.

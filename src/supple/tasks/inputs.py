@@ -137,13 +137,13 @@ def one_per_task(name: str, tasks: Sequence[Task]) -> str:
 
 
 def task_name(task: Task) -> str:
-    """Return a task in words, for messages: "PoseTask of 'E0'"."""
+    """Return the name of a task for messages, such as "PoseTask of 'E0'"."""
     frame = getattr(task, "frame", None)
     return type(task).__name__ + (f" of {frame!r}" if frame else "")
 
 
 def task_names(tasks: Sequence[Task]) -> str:
-    """Return tasks in words, for messages: "2 tasks, PoseTask of 'E0', PostureTask"."""
+    """Return the names of tasks for messages: "2 tasks, PoseTask of 'E0', PostureTask"."""
     each = [task_name(task) for task in tasks[:_MAX_NAMED]]
     each += [f"{len(tasks) - _MAX_NAMED} more"] * (len(tasks) > _MAX_NAMED)
     return f"{len(tasks)} tasks, {', '.join(each)}"

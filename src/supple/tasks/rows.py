@@ -261,7 +261,7 @@ class TaskRows:
         return self._rotation(robot, q, self.frame)
 
     def _turned(self, robot: Robot, q: Array, twist: Array) -> Array:
-        """Convert a twist (6,) from the axes of the base to those of the rows."""
+        """Convert a twist (6,) from the axes of the base to the axes of the rows."""
         R = self._axes(robot, q).T @ self._rotation(robot, q, self.base)
         return np.concatenate([R @ twist[:3], R @ twist[3:]])
 

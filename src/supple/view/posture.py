@@ -115,7 +115,7 @@ def comfortable(robot: sp.Robot) -> Array:
 
 
 def _of_bases(robot: sp.Robot) -> NDArray[np.bool_]:
-    """Return which velocities (n,) are those of floating joints."""
+    """Return a mask (n,) of the velocities of floating joints."""
     free = [each.name for each in robot.description.joints if each.kind == "floating"]
     return np.array([name.rpartition("/")[0] in free for name in robot.joint_names])
 

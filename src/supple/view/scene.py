@@ -147,7 +147,7 @@ class Gizmos:
         return handle
 
     def place(self, targets: Array) -> None:
-        """Move the handles to targets (tips, 4, 4), except those that the user holds."""
+        """Move all handles that the user does not hold to targets (tips, 4, 4)."""
         refused, self._refused = self._refused, False
         for k, (handle, T) in enumerate(zip(self._handles, targets, strict=True)):
             if refused or k not in self.held:

@@ -100,7 +100,7 @@ class ClosedFormArm:
 def replaced(
     found: Found, again: NDArray[np.bool_], more: Found, taken: NDArray[np.bool_]
 ) -> Found:
-    """Return `found` with the solutions of some targets replaced by those in `more`.
+    """Return `found` with the solutions of some targets replaced by the solutions in `more`.
 
     Args:
         found: Solutions of all targets.
@@ -138,7 +138,7 @@ class RedundantArm:
 
     @property
     def reason(self) -> str:
-        """The reason why there are more solutions than those returned."""
+        """The reason why there are more solutions than the returned ones."""
         return f"the arm is redundant; solved for {len(self.values)} values of {self.joint}"
 
     def solve(

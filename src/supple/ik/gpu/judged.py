@@ -30,8 +30,8 @@ class JudgedCall(DeviceCall):
     Attributes:
         search: The search for several solutions of each target.
         by_floats: The choice by costs in float32.
-        prefer: The function. It is called once with all solutions (..., s, n), an array of the
-            library of the targets, and returns their costs (..., s).
+        prefer: The function, which is called once with all solutions (..., s, n), an array of the
+            library of the targets, and returns the costs of the solutions (..., s).
         library: Name of the library of the targets.
     """
 

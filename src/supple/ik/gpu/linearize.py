@@ -223,7 +223,7 @@ class _Linearizer:
 def _wide(
     view: DeviceArrayView, lead: tuple[int, ...], shapes: Sequence[tuple[int, ...]], name: str
 ) -> DeviceArrayView:
-    """Return a view whose batch axes are broadcast to those of q."""
+    """Return a view whose batch axes are broadcast to the batch axes of q."""
     for shape in shapes:
         own = view.shape[: len(view.shape) - len(shape)]
         if view.shape[len(own) :] == shape:

@@ -38,7 +38,7 @@ def write_costs(
     Args:
         problem: The problem.
         device: The GPU.
-        architecture: Its architecture.
+        architecture: Architecture of the GPU.
         request: The solutions, their numbers, the targets and q0.
         prefer: The preference, one of `COSTS`.
         cost: The address.
@@ -65,7 +65,7 @@ def rank(
 
     Args:
         device: The GPU.
-        architecture: Its architecture.
+        architecture: Architecture of the GPU.
         found: The solutions.
         cost: The address of the costs of the solutions, and whether the costs are float32.
         n: Number of coordinates.

@@ -43,7 +43,7 @@ class View(ctypes.Structure):
 class Reader:
     """A converter of arrays in the memory of one GPU to and from the kernel's layout.
 
-    It must live as long as the calls that are recorded with it.
+    The converter must live as long as the calls that are recorded with it.
     """
 
     def __init__(self, problem: CompiledProblem, device: Device, architecture: str) -> None:
@@ -146,7 +146,7 @@ class Reader:
         self._read(view, TargetKind.NUMBERS, to, width or n, math.prod(own), work)
 
     def coordinates(self, q: int, count: int, work: Work) -> int:
-        """Return where to write solutions that `configurations` then converts to q (count, nq)."""
+        """Return an address for solutions; `configurations` then converts them to q (count, nq)."""
         robot = self.problem.layout.robot
         return q if robot.nq == robot.nv else work.scratch(8 * robot.nv * count).pointer
 
