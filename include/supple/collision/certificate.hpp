@@ -13,12 +13,12 @@
 //
 //   min over x in A of n·(x + s J Δ)  -  max over B of n·y  -  s² κ/2,
 //
-// which is concave in s: over the whole motion it is smallest at one of the two ends. Only joints
-// between A and B count. docs/collision.md explains the derivation.
+// which is concave in s: over the whole motion it is smallest at one of the two ends. The sums run
+// only over the joints between A and B. docs/collision.md explains the derivation.
 //
 // A ball joint with the displacement Δ (3,) turns about one axis. The second derivative of a point
-// at r from its center is at most ‖Δ × (Δ × r)‖ <= (Σ_l |Δ_l|)² ‖r‖: the formula holds for its
-// three axes if ρ is the distance from its center.
+// at r from the center of the joint has the length ‖Δ × (Δ × r)‖ <= (Σ_l |Δ_l|)² ‖r‖. Therefore the
+// formula holds for the three axes of the joint if ρ is the distance from this center.
 #pragma once
 
 #include "supple/collision/placed.hpp"
@@ -29,12 +29,12 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 struct NearPair {
   int pair, group;
-  int a, b;        // shapes: a moves relative to b, whose frame keeps the normal
+  int a, b;        // shapes: a moves relative to b; the normal is fixed in the frame of b
   bool backward;   // whether the joints between them are stored from a to b
   Vec3<T> normal;  // direction from b to a
   Vec3<T> point;   // point of a nearest to b
   T ease;          // [m]: added to the distance before comparing it with a clearance
-  T distance;      // [m]: distance of the pair, with `ease`
+  T distance;      // [m]: distance of the pair plus `ease`
   T speed;         // [m/s]: bound of the speed of an obstacle
   T least;         // [m]: the distance that must be kept
 };
@@ -58,8 +58,8 @@ SUPPLE_INLINE void joints_from_a(const CollisionModel<T>& model, const NearPair<
   }
 }
 
-// Returns how far the lowest point of a core along n moves if n is tilted by a milliradian: nothing
-// at a corner, and the length of a face or edge that is lowest.
+// Returns how far the lowest point of a core along n moves if n is tilted by a milliradian: zero if
+// a corner is lowest, and the length of the face or edge if one of these is lowest.
 template <class T>
 SUPPLE_FN T flatness(const Shape<T>& shape, const Vec3<T>& n) {
   if (shape.kind == ShapeKind::sphere) return T(0);
@@ -75,9 +75,9 @@ SUPPLE_FN T flatness(const Shape<T>& shape, const Vec3<T>& n) {
 }
 
 // Whether the bound regards the second shape of a pair as the moving one, for the normal from the
-// second to the first. If one of them has a face or edge at its nearest point, the other one moves:
-// the normal, fixed in the frame of the face, stays normal to it, and no part of the face comes
-// closer if the shapes turn. Otherwise the smaller shape moves.
+// second to the first. If one shape has a face or edge at its nearest point, the other shape counts
+// as moving: the normal, fixed in the frame of the face, stays normal to the face, and no part of
+// the face comes closer if the shapes turn. Otherwise the smaller shape counts as moving.
 template <class T>
 SUPPLE_FN bool second_moves(const Shape<T>& first, const Shape<T>& second, const Vec3<T>& n) {
   const bool smaller = second.bound - second.radius < first.bound - first.radius;
@@ -130,7 +130,7 @@ SUPPLE_FN T motion_bound(const CollisionModel<T>& model, const Placed<T>& placed
   return moved;
 }
 
-// Returns the gap of a pair along its normal, with `ease`.
+// Returns the gap of a pair along its normal, plus `ease`.
 template <class T>
 SUPPLE_INLINE T gap_of(const Placed<T>& placed, const NearPair<T>& near) {
   const Shape<T>&a = placed.shape[near.a], &b = placed.shape[near.b];
@@ -138,8 +138,8 @@ SUPPLE_INLINE T gap_of(const Placed<T>& placed, const NearPair<T>& near) {
   return dot(n, support(a, n * T(-1)) - support(b, n)) - a.radius - b.radius + near.ease;
 }
 
-// Lower bounds of the gap of a pair, with `ease`, at the start and at the end of a motion. The
-// smaller one holds during the whole motion.
+// Lower bounds of the gap of a pair, plus `ease`, at the start and at the end of a motion. The
+// smaller bound holds during the whole motion.
 template <class T>
 struct GapBounds {
   T start, end;
@@ -198,8 +198,8 @@ SUPPLE_FN void distance_gradient(const CollisionModel<T>& model, const Placed<T>
   });
 }
 
-// Finds the pairs that may come closer than `margin` by joint displacements of at most `reach`
-// (joints,) and by the speeds of obstacles within `time`. Pairs that are close by construction
+// Finds the pairs that may come closer than `margin` if the joints move by at most `reach`
+// (joints,) and obstacles move at their speeds for `time`. Pairs that are close by construction
 // count as farther apart than they are (`eased_by` for `clearance`). Returns their number; at most
 // `most` are written. `bound` (moving,) is scratch memory.
 template <class L, class T>
@@ -227,10 +227,10 @@ SUPPLE_FN int near_pairs(const CollisionModel<T>& model, Placed<T>& placed, cons
   return count;
 }
 
-// Returns the cost of all pairs at the configuration of `placed` whose distance d, to which
-// `eased_by` for `distance` is added, is below `distance`: the sum of (distance - d)²/2. Writes its
-// gradient (n,). `near` (pairs,), `still` (joints,), `bound` (moving,) and `row` (n,) are scratch
-// memory.
+// Returns the sum of (distance - d)²/2 over all pairs with d < distance, at the configuration of
+// `placed`, where d is the distance of the pair plus `eased_by` for `distance`. Writes the gradient
+// (n,) of this sum. `near` (pairs,), `still` (joints,), `bound` (moving,) and `row` (n,) are
+// scratch memory.
 template <class L, class T>
 SUPPLE_FN T clearance_cost(const CollisionModel<T>& model, Placed<T>& placed, const T& distance,
                            NearPair<T>* near, T* still, T* bound, T* row, T* gradient) {

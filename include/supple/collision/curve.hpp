@@ -1,9 +1,10 @@
 // A lower bound of the distances of all pairs along a curve of the joints.
 //
-// The curve consists of cubic pieces. It is divided until the bound of certificate.hpp is close
-// enough to the smallest distance that has been seen. The shapes are placed in the middle of a
-// part, from which one motion leads to its beginning and another to its end: the curvature of each
-// is a quarter of that of the whole part.
+// The curve consists of cubic pieces. The curve is divided until the bound of certificate.hpp is
+// close enough to the smallest distance computed so far. The shapes are placed in the middle of a
+// part; one motion leads from there to the beginning of the part, and another to its end. The loss
+// by curvature (κ) in each of these motions is a quarter of that in one motion along the whole
+// part.
 //
 // Tuned constants are explained in docs/constants.md.
 #pragma once
@@ -14,7 +15,7 @@
 namespace supple {
 
 // Cubic pieces: piece i is the sum of coefficient[k][i] (u - s[i])^k from s[i] to s[i + 1]. For a
-// ball joint this is a rotation vector, by which it turns from the orientation anchor[i].
+// ball joint the sum is a rotation vector, by which the joint turns from the orientation anchor[i].
 template <class T>
 struct JointCurve {
   int pieces;
@@ -25,7 +26,7 @@ struct JointCurve {
 
 template <class T>
 struct CurveDemand {
-  T clearance;  // [m]: what the curve is certified for
+  T clearance;  // [m]: distance that is certified
   T absolute;   // [m]
   T relative;   // the bound is within max(absolute, relative * distance) of the smallest distance
   bool first;   // whether to end at the first part that is not certified
@@ -44,16 +45,17 @@ struct CurveBound {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Number of places at which distances are computed first.
+// Number of places at which distances are computed before the curve is divided.
 inline constexpr int first_places = 17;
 // Largest number of times that a part of the curve is halved, and number of parts above which no
 // part is halved.
 inline constexpr int most_halvings = 40, most_parts = 200'000;
-// Sum of joint angles above which a part is halved at once [rad]: its bound would be poor.
+// A part on which the angles of all joints add up to more than this [rad] is halved at once,
+// because its bound would be poor.
 template <class T>
 inline constexpr T longest_turn = T(0.5);
-// Difference of the smallest distance of a part and the clearance below which the part is not
-// divided any more, so that it is not certified [m].
+// A part whose smallest distance exceeds the clearance by less than this [m] is not divided any
+// more, and is not certified.
 template <class T>
 inline constexpr T undivided_gap = T(1e-7);
 
@@ -126,18 +128,18 @@ SUPPLE_FN void curve_position(const JointCurve<T>& curve, const Chain<T>& chain,
       });
 }
 
-// Returns by how much, at most, the rotation of a ball joint deviates from its chord on a part of a
-// piece, from x0 to x1 after its beginning. `c` is the first coefficient, others follow at
-// `stride`.
+// Returns a bound on the deviation of the rotation of a ball joint from its chord, on the part from
+// x0 to x1 after the beginning of a piece. `c` is the first coefficient; each other one is `stride`
+// numbers after the one before.
 //
-// With the rotation vector r(x), and that from an end of the part to x, φ(x), the angular velocity
-// is ω = J(r) r' = J(φ) φ'. As ‖J‖ <= 1 and ‖dJ[a] b‖ <= ‖a‖ ‖b‖/2,
+// Let r(x) be the rotation vector, and φ(x) the rotation vector from an end of the part to x. The
+// angular velocity is ω = J(r) r' = J(φ) φ'. As ‖J‖ <= 1 and ‖dJ[a] b‖ <= ‖a‖ ‖b‖/2,
 //
 //   ‖φ''‖ <= ‖J(φ)⁻¹‖ (‖ω'‖ + ‖φ'‖²/2),   ‖ω'‖ <= ‖r''‖ + ‖r'‖²/2,   ‖φ'‖ <= ‖J(φ)⁻¹‖ ‖r'‖,
 //
-// and ‖J(φ)⁻¹‖ = (θ/2)/sin(θ/2) for θ = ‖φ‖. The chord is a line of φ, so that the deviation is at
-// most (x1 - x0)²/8 of the largest ‖φ''‖. Neither the chord nor the curve is longer than the angle
-// by which the joint turns, so that the deviation is at most twice this angle.
+// and ‖J(φ)⁻¹‖ = (θ/2)/sin(θ/2) for θ = ‖φ‖. The chord is a straight line in φ, so that the
+// deviation is at most (x1 - x0)²/8 of the largest ‖φ''‖. Neither the chord nor the curve is longer
+// than the angle by which the joint turns, so that the deviation is at most twice this angle.
 template <class T>
 SUPPLE_FN T turned_aside(const T* c, int stride, const T& x0, const T& x1, bool whole) {
   const auto length = [](const Vec3<T>& a) { return sqrt(dot(a, a)); };
@@ -160,8 +162,8 @@ SUPPLE_FN T turned_aside(const T* c, int stride, const T& x0, const T& x1, bool 
 }
 
 // Writes the chord (n,) from the position `from` (n,) at u to that at v, and the largest deviations
-// (n,) of the curve from the chord, by the Bernstein coefficients of their difference. The three
-// deviations of a ball joint are equal.
+// (n,) of the curve from the chord, by the Bernstein coefficients of the curve minus the chord. The
+// three deviations of a ball joint are equal.
 template <class T>
 SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T u, T v,
                            const T* from, T* end, T* chord, T* aside) {
@@ -193,8 +195,8 @@ SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T 
       for (int k = j; k < j + 3; ++k) aside[k] += off;
     });
   }
-  // On one piece, a cubic deviates only by its two inner coefficients, whose weights add up to at
-  // most 3/4.
+  // On one piece, only the two inner Bernstein coefficients of a cubic differ from the chord, and
+  // their weights add up to at most 3/4.
   if (first == last) {
     visit_joints(chain, [&](int j) { aside[j] *= T(0.75); }, [](int) {});
   }
@@ -204,7 +206,7 @@ SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T 
 template <class T>
 struct PartBound {
   T bound;     // [m]: no pair is closer anywhere on the part
-  T distance;  // [m]: distance of the closest pair in its middle, at most the margin
+  T distance;  // [m]: distance of the closest pair in the middle of the part, at most the margin
   int pair;    // the pair that determines `bound`, or -1 if `bound` is the margin
 };
 

@@ -13,7 +13,7 @@ SUPPLE_INLINE Contact<T> reversed(const Contact<T>& c) {
   return {c.distance, c.second, c.first, c.normal * T(-1)};
 }
 
-// Distance of a shape from a half-space: that of its deepest point.
+// Distance of a shape from a half-space: the distance of the deepest point of the shape.
 template <class T>
 SUPPLE_FN Contact<T> distance_from_plane(const Shape<T>& a, const Shape<T>& plane) {
   const Vec3<T>& n = plane.at.R.z;
@@ -30,9 +30,9 @@ SUPPLE_FN Contact<T> with_radii(const Shape<T>& a, const Shape<T>& b, const Cont
           fma(core.normal, b.radius, core.second), core.normal};
 }
 
-// Returns whether two cores are apart by more than rounding, with their nearest points and the
-// normal; cores that overlap may also be reported with their depth. `last` and `enough` are those
-// of `nearest_of_cores`.
+// Returns whether `found` has received the contact of two cores: always for cores that are apart by
+// more than rounding, and for some kinds of cores also if they overlap. `last` and `enough` are
+// those of `nearest_of_cores`.
 template <class T>
 SUPPLE_FN bool separated_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found,
                                LastCorners* last = nullptr, T enough = Number<T>::huge) {

@@ -11,8 +11,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Improves the nearest points of two cores by projecting each point on the other core, in turn;
-// each projection brings the points closer. On curved cores, thin simplices stop at a distance that
-// is too large by about 1e-8 times the size.
+// each projection brings the points closer. Without it, the search on curved cores would end at a
+// distance that is too large by about 1e-8 times their size, because its simplices become thin.
 template <class T>
 SUPPLE_FN void polish(const Shape<T>& a, const Shape<T>& b, T close, Contact<T>& found) {
   if (a.kind == ShapeKind::hull || b.kind == ShapeKind::hull) return;
@@ -33,16 +33,17 @@ SUPPLE_FN void polish(const Shape<T>& a, const Shape<T>& b, T close, Contact<T>&
 }
 
 // Returns whether two cores are apart by more than rounding, with their nearest points and the
-// normal. The search begins with the corners in `last`, if it is not null and has any, and stores
-// the last ones there. The first corners affect only rounding. For cores that are farther apart
-// than `enough`, it ends early, with a lower bound of the distance that is above `enough`.
+// normal. If `last` is not null, the search begins with the corners in it, if there are any, and
+// stores its last corners there. The first corners affect only rounding. For cores that are farther
+// apart than `enough`, the search ends early, with a lower bound of the distance that is above
+// `enough`.
 template <class T>
 SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found,
                                 LastCorners* last = nullptr, T enough = Number<T>::huge) {
   constexpr int most_rounds = 256;  // polytopes need fewer than 30, cylinders fewer than 100
   const T size = a.bound + b.bound;
   const T close = T(32) * Number<T>::epsilon * size;
-  Simplex<T> both[2];  // the best one so far, and the one after it
+  Simplex<T> both[2];  // the best simplex so far, and the next one
   const Simplex<T>* best = both;
   const Vec3<T> start = unit_or(a.at.p - b.at.p, Vec3<T>{T(0), T(0), T(1)});
   Vec3<T> v, best_normal = start;

@@ -2,8 +2,8 @@
 //
 // Shapes that one frame moves form a body; each shape of the world is a body of its own. Pairs are
 // grouped by their two bodies, whose bounding spheres are compared first. Within a group, spheres
-// are compared in runs: consecutive spheres of one body with the same other shape, on lanes. All
-// pairs of a group are allowed the same clearance.
+// are compared in runs: consecutive spheres of one body with the same other shape, on lanes. The
+// same clearance suffices for all pairs of a group.
 #pragma once
 
 #include "supple/robot/chain.hpp"

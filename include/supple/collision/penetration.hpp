@@ -1,10 +1,10 @@
 // The depth of penetration of two convex cores: the least extent h(n) of their difference {a - b}
-// over all directions n, from which the shortest translation that separates them follows.
+// over all directions n. The shortest translation that separates the cores is along this n.
 //
 // For segments and boxes, the direction n is the normal of a face or the cross product of two
-// edges. For others, a polytope inside the difference is expanded at its face nearest to the origin
-// (van den Bergen 2001): the offset of this face is a lower bound of the depth, and h(n) for its
-// normal an upper bound. The result is the least h(n) found, so that a translation by it always
+// edges. For other cores, a polytope inside the difference is expanded at its face nearest to the
+// origin (van den Bergen 2001): the offset of this face is a lower bound of the depth, and h(n) for
+// its normal an upper bound. The result is the least h(n) found, so that a translation by it always
 // separates the cores.
 #pragma once
 
@@ -113,8 +113,8 @@ SUPPLE_FN bool start_polytope(const Shape<T>& a, const Shape<T>& b, T thin, Expa
   return true;
 }
 
-// Replaces the faces that a new point is above, or in the plane of, by faces through the point.
-// Returns false if there is no room.
+// Adds a new point: replaces the faces whose planes contain the point, or are below it, by faces
+// through the point. Returns false if there is no room.
 template <class T>
 SUPPLE_FN bool expand(ExpandingPolytope<T>& P, const Vec3<T>& point, T level) {
   if (P.points == P.most_points) return false;
@@ -161,7 +161,7 @@ SUPPLE_FN Overlap<T> overlap_by_expansion(const Shape<T>& a, const Shape<T>& b) 
     if (depth < best.depth) best = {depth, d * T(-1)};
     return w;
   };
-  // Axes of the shapes are frequent results, and exact.
+  // The axes of the shapes: the normal is often one of them, which then has no rounding errors.
   for (int i = 0; i < 3; ++i) {
     const Vec3<T> u = (&a.at.R.x)[i], v = (&b.at.R.x)[i];
     consider(u), consider(u * T(-1)), consider(v), consider(v * T(-1));
@@ -185,12 +185,12 @@ SUPPLE_FN Overlap<T> overlap_by_expansion(const Shape<T>& a, const Shape<T>& b) 
   return best;
 }
 
-// Returns how two cores overlap. The cores must not be farther apart than rounding.
+// Returns the contact of two cores that overlap, or touch up to rounding.
 template <class T>
 SUPPLE_FN Contact<T> deepest_of_cores(const Shape<T>& a, const Shape<T>& b) {
   const Overlap<T> best =
       is_box_like(a) && is_box_like(b) ? overlap_of_boxes(a, b) : overlap_by_expansion(a, b);
-  // Moved apart along the normal, the cores face each other: their nearest points are those of the
+  // After the cores are moved apart along the normal, their nearest points are those of the
   // penetration.
   const T size = a.bound + b.bound, away = best.depth + size;
   Shape<T> moved = a;

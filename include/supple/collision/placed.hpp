@@ -17,7 +17,7 @@ struct Placed {
   Pose<T>* joint;   // (joints,)
   T *x, *y, *z;     // (spheres,): centers of the spheres of moving bodies
   T *cx, *cy, *cz;  // (moving,): centers of bounding spheres
-  T* lower;  // (bodies - moving, moving): lower bounds of distances from centers to the world
+  T* lower;  // (bodies - moving, moving): lower bounds of distances of centers from the world
   Shape<T>* shape;  // (shapes,)
 };
 
@@ -26,7 +26,8 @@ SUPPLE_FN int padded_count(int count) {
   return count + sphere_padding;
 }
 
-// Returns a `Placed` with arrays in `memory`; `size` receives the number of entries that they take.
+// Returns a `Placed` with arrays in `memory`; `size` receives the total number of entries of these
+// arrays.
 template <class T>
 SUPPLE_FN Placed<T> placed_in(const CollisionModel<T>& model, T* memory, int& size) {
   Arena<T> arena(memory);
@@ -49,13 +50,14 @@ SUPPLE_FN Pose<T> pose_of(const FixedShape<T>& shape) {
   return {constant_rotation<T>(shape.rotation), constant_vector<T>(shape.position)};
 }
 
-// Returns a shape at a pose in the world.
+// Returns a shape that is placed at a pose in the world.
 template <class T>
 SUPPLE_FN Shape<T> shape_at(const FixedShape<T>& s, const Pose<T>& at) {
   return {s.kind, s.radius, constant_vector<T>(s.half), s.vertices, s.vertex, s.bound, at};
 }
 
-// Returns the pose in the world of a shape on a body at a pose.
+// Returns the pose in the world of a shape that is fixed to a body, whose pose in the world is
+// `at`.
 template <class T>
 SUPPLE_FN Pose<T> pose_on(const Pose<T>& at, const FixedShape<T>& s) {
   const Pose<T> own = pose_of(s);
@@ -136,8 +138,9 @@ SUPPLE_FN void bound_distances(const CollisionModel<T>& model, Placed<T>& placed
   }
 }
 
-// Returns how much farther apart the pairs of a group count than they are, for a clearance [m]:
-// links that are closer than the clearance by construction need not keep all of it.
+// Returns the distance [m] that is added to the distances of the pairs of a group before a
+// comparison with a clearance [m], because links that are always closer than the clearance by
+// construction need not keep all of it.
 template <class T>
 SUPPLE_INLINE T eased_by(const CollisionModel<T>& model, int group, const T& clearance) {
   return max(clearance - model.allowed[group], T(0));
@@ -173,7 +176,8 @@ SUPPLE_INLINE L run_distance(const CollisionModel<T>& model, const Placed<T>& pl
   return sphere_distance(other, c, radius);
 }
 
-// Returns a lower bound of the distance of two shapes by their bounding spheres.
+// Returns the distance of the bounding spheres of two shapes, a lower bound of the distance of the
+// shapes.
 template <class T>
 SUPPLE_INLINE T lower_bound_of(const Shape<T>& a, const Shape<T>& b) {
   if (a.kind == ShapeKind::half_space || b.kind == ShapeKind::half_space) return -Number<T>::huge;
@@ -181,8 +185,8 @@ SUPPLE_INLINE T lower_bound_of(const Shape<T>& a, const Shape<T>& b) {
   return sqrt(dot(apart, apart)) - a.bound - b.bound;
 }
 
-// Whether a sphere of a run may be closer to the other shape than `margin`, by bounding spheres of
-// the other shape and of the body that the spheres are on.
+// Whether a sphere of a run may be closer to the other shape than `margin`, according to the
+// bounding spheres of the other shape and of the body that carries the run.
 template <class T>
 SUPPLE_INLINE bool run_within(const CollisionModel<T>& model, const Placed<T>& placed,
                               const SphereRun& run, const T& margin) {
@@ -295,9 +299,9 @@ SUPPLE_FN bool collides(const CollisionModel<T>& model, Placed<T>& placed, const
   return false;
 }
 
-// Finds the pair with the smallest distance, to which `eased_by` for `clearance` is added. Returns
-// its index, or -1 if there is none; `found` receives its contact, with the distance after this
-// addition.
+// Finds the pair with the smallest sum of distance and `eased_by` for `clearance`. Returns the
+// index of the pair, or -1 if there are no pairs; `found` receives the contact of the pair, with
+// this sum as its distance.
 template <class L, class T>
 SUPPLE_FN int closest_pair(const CollisionModel<T>& model, Placed<T>& placed, const T& clearance,
                            Contact<T>& found) {

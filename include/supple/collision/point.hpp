@@ -1,4 +1,4 @@
-// Signed distances of points from shapes, on lanes: each lane is another point.
+// Signed distances of points from shapes, on lanes: each lane holds its own point.
 #pragma once
 
 #include "supple/collision/shape.hpp"
@@ -23,7 +23,7 @@ SUPPLE_INLINE Vec3<L> select(const mask_t<L>& mask, const Vec3<L>& a, const Vec3
   return {select(mask, a.x, b.x), select(mask, a.y, b.y), select(mask, a.z, b.z)};
 }
 
-// Returns the length of a, and a divided by it; `otherwise` where a is zero.
+// Returns the length of a, and the unit vector along a or, where a is zero, `otherwise`.
 template <class L>
 SUPPLE_INLINE PointDistance<L> length_and_direction(const Vec3<L>& a, const Vec3<L>& otherwise) {
   using T = scalar_t<L>;
@@ -33,8 +33,9 @@ SUPPLE_INLINE PointDistance<L> length_and_direction(const Vec3<L>& a, const Vec3
   return {select(known, length, L(0)), select<L>(known, a * inverse, otherwise)};
 }
 
-// Distance from a box with the half sizes h, for a point in the box's frame. Outside, the normal
-// leads from the nearest point of the box; inside, it is that of the nearest face.
+// Distance from a box with the half sizes h, for a point in the box's frame. For a point outside
+// the box, the normal points from the nearest point of the box to the given point; for a point
+// inside, it is the normal of the nearest face.
 template <class L, class T>
 SUPPLE_INLINE PointDistance<L> distance_to_box(const Vec3<T>& h, const Vec3<L>& p) {
   const L zero(0), one(1);

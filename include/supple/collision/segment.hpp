@@ -5,8 +5,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Returns the points c + t z of two capsules' segments, |t| <= half length, that are nearest to
-// each other: the point of the first, and its difference from that of the second.
+// Computes the points c + t z, |t| <= half length, of the segments of two capsules that are nearest
+// to each other: the point `on_a` of the first segment, and `apart`, its difference from the point
+// of the second.
 template <class T>
 SUPPLE_FN void nearest_on_segments(const Shape<T>& a, const Shape<T>& b, Vec3<T>& on_a,
                                    Vec3<T>& apart) {
@@ -28,8 +29,8 @@ SUPPLE_FN void nearest_on_segments(const Shape<T>& a, const Shape<T>& b, Vec3<T>
     const T t = clamp(dot(fma(u, s, between), v), k);
     consider(clamp(dot(fma(v, t, between * T(-1)), u), h), t);
   }
-  // Ends of one segment against the other. They decide where the segments are parallel or where the
-  // perpendicular misses one of them.
+  // Compare the ends of each segment with the other segment: an end is nearest if the segments are
+  // parallel, or if the perpendicular misses one of them.
   for (int side = -1; side <= 1; side += 2) {
     const T s = T(side) * h, t = T(side) * k;
     consider(s, clamp(dot(fma(u, s, between), v), k));

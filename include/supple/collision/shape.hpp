@@ -4,8 +4,8 @@
 //   box         a box, radius 0     cylinder   a cylinder along z, radius 0
 //   half-space  where z <= 0 in its own frame
 //
-// The signed distance of two shapes is that of their cores minus both radii, where cores that
-// overlap have the negative depth of penetration: the length of the shortest translation that
+// The signed distance of two shapes is that of their cores minus both radii. The signed distance of
+// cores that overlap is minus the depth of penetration, the length of the shortest translation that
 // separates them.
 #pragma once
 
@@ -56,8 +56,9 @@ SUPPLE_FN constexpr int vertex_numbers(int vertices) {
   return (vertices + vertex_block - 1) / vertex_block * vertex_block * 3;
 }
 
-// Returns the index of the vertex of a hull that is farthest in a direction d in its own frame, the
-// first one of several. Two packs are read at a time, because they need not wait for each other.
+// Returns the index of the vertex of a hull that is farthest in a direction d, given in the frame
+// of the hull; of several such vertices, the first. Two packs are read at a time, because they need
+// not wait for each other.
 template <class T>
 SUPPLE_FN int farthest_vertex(const Shape<T>& hull, const Vec3<T>& d) {
   using P = Unrolled<T>;
@@ -144,7 +145,7 @@ SUPPLE_FN Vec3<T> support(const Shape<T>& shape, const Vec3<T>& d, int& corner) 
     case ShapeKind::cylinder: {
       const Vec3<T> a = into(R, d);
       const T across = sqrt(a.x * a.x + a.y * a.y), size = across + abs(a.z);
-      // A direction along the axis to rounding: the middle of the cap.
+      // For a direction that is parallel to the axis up to rounding, the middle of the cap.
       const T scale = across > T(1e-300) && across > T(1e-17) * size ? shape.half.x / across : T(0);
       return p + R * Vec3<T>{a.x * scale, a.y * scale, copysign(shape.half.z, a.z)};
     }

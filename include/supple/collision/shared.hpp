@@ -12,12 +12,13 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
-// All pairs of shapes of a moving body and another body, and the spheres that exclude most of them.
+// All pairs of shapes of a moving body and another body, with bounding spheres, by which most pairs
+// are excluded.
 template <class T>
 struct SharedGroup {
   int first, second;        // moving bodies; `second` is -1 for a shape of the world
   int runs[2], singles[2];  // ranges
-  T reach;                  // [m]: sum of the radii around the centers of bodies or around a core
+  T reach;                  // [m]: sum of the radii of two bounding spheres, or of one and a core
   T allowed;                // [m]: clearance that suffices for the pairs
   ShapeKind kind;           // kind of a shape of the world; a sphere in place of a hull
   T half[3], rotation[9], position[3];
@@ -197,8 +198,9 @@ SUPPLE_FN Closeness closeness_in(const SharedPairs<T>& pairs, const BodyPoses<T>
 // clearance if that is smaller. Distances may be wrong by `rounding`; if it is zero, the result is
 // never `unsure`.
 //
-// All of several threads call it with the same arguments. They have an index() below count(), which
-// is at most 32; any(x) tells whether x holds in one of them, and ballot(x) has a bit for each.
+// If several threads share the work, all of them call this function with the same arguments.
+// `threads.count()` is their number, at most 32, and index() that of the calling thread; any(x)
+// tells whether x holds in one of the threads, and ballot(x) has a bit for each thread.
 template <class T, class Threads>
 SUPPLE_FN Closeness closeness(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies, T clearance,
                               T rounding, const Threads& threads) {

@@ -27,8 +27,8 @@ struct Simplex {
   T weight[4];
 };
 
-// The corners of the simplex with the nearest points of two cores: where the search for them begins
-// when the cores have moved a little.
+// The corners of the simplex that contains the nearest points of two cores. When the cores have
+// moved a little, the search for the new nearest points begins there.
 struct LastCorners {
   int count = 0;
   int corner[3][2];
@@ -143,8 +143,9 @@ SUPPLE_FN Vec3<T> reduce(Simplex<T>& s) {
   return v;
 }
 
-// The same for a simplex whose corners all spanned this point before the cores moved a little: most
-// often they still do, and then no other corners are considered.
+// The same for a simplex all of whose corners spanned the nearest point before the cores moved a
+// little. If all of them still span it, as they usually do, no other choice of corners is
+// considered.
 template <class T>
 SUPPLE_FN Vec3<T> reduce_again(Simplex<T>& s) {
   NearestCorners<T> best;

@@ -116,7 +116,7 @@ struct BranchTolerances {
   }
 };
 
-// Polishes a configuration; returns whether it is a solution. `step()` takes a damped step.
+// Polishes a configuration; returns whether the result is a solution. `step()` takes a damped step.
 template <class Step>
 SUPPLE_FN bool polish_branch(const IkProblem<double>& ik, const BranchTolerances& within,
                              IterateState<double>& at, Step&& step) {

@@ -79,9 +79,9 @@ SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& 
 template <class T, class Emit>
 SUPPLE_FN void spherical_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                                Emit&& emit) {
-  // With the intersection w of the last three axes, x = E1⁻¹ X w and y = E3 w lie on circles. Both
-  // have the same distance from axis 2 and the same height along it, which gives two equations for
-  // q1 and q3.
+  // With the intersection w of the last three axes, x = E1⁻¹ X w and y = E3 w lie on circles. x and
+  // y have the same distance from axis 2 and the same height along it, because E2 turns one into
+  // the other, which gives two equations for q1 and q3.
   const Vec3<T> w = axis[5].p, P = transformed(X, w);
   const Vec3<T>&h1 = axis[0].h, &h2 = axis[1].h, &h3 = axis[2].h;
   const Vec3<T> r1 = P - axis[0].p, r3 = w - axis[2].p;

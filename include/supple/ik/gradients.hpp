@@ -38,7 +38,7 @@ SUPPLE_INLINE void with_rows(int m, Visit&& visit) {
   m == 6 ? visit(Fixed<6>{}) : visit(m);
 }
 
-// Writes the Jacobian of all frames; of each only the first `rows` rows, 3 or 6.
+// Writes the Jacobians of all frames, of each frame only the first `rows` rows (3 or 6).
 template <class L, class T>
 SUPPLE_INLINE void stack_jacobian(const Chain<T>& chain, int frames, int rows,
                                   const GradientSpace<L>& at) {
@@ -138,8 +138,8 @@ SUPPLE_INLINE void frame_step(const Chain<T>& chain, int frames, double lambda2,
   });
 }
 
-// The gradients q_bar and x_bar of that step, after `frame_step`. On entry, q_bar is the gradient
-// with respect to the step.
+// The gradients q_bar and x_bar of the damped step that `frame_step` has computed before. On entry,
+// q_bar is the gradient with respect to the step.
 template <class L, class T>
 SUPPLE_INLINE void frame_step_gradient(const Chain<T>& chain, int frames,
                                        const GradientSpace<L>& at) {

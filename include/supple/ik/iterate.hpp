@@ -21,7 +21,8 @@ SUPPLE_FN constexpr bool uses_error_norm(const IkProblem<T>& ik) {
   return ik.step.damping.rule == Rule::error_norm;
 }
 
-// The unit of coordinate j in distances between configurations.
+// Returns the unit of coordinate j: distances between configurations are measured in q[j] /
+// joint_unit. The unit is 1 if no joint is prismatic.
 template <class T>
 SUPPLE_FN constexpr T joint_unit(const IkProblem<T>& ik, int j) {
   return ik.joint_unit ? ik.joint_unit[j] : T(1);
@@ -202,8 +203,8 @@ SUPPLE_INLINE void move_within_limits(const IkProblem<T>& ik, N n, const L* dq, 
   }
 }
 
-// Returns one damped step (nv,) in the scratch memory. The columns of joints at a limit that would
-// leave their range are set to zero in J.
+// Returns one damped step (nv,) in the scratch memory. In J, the columns of joints that are at a
+// limit, and would leave their range, are set to zero.
 //
 //   dq = Jᵀ(JJᵀ + λ²)⁻¹ e
 //

@@ -1,4 +1,4 @@
-// Steps of robots on a moving base, whose limbs share no joint but those of the base.
+// Steps of robots on a moving base, whose limbs have no common joints except those of the base.
 //
 // With the columns L_k of limb k and B_k of the base in its rows, J Jᵀ = diag(L_k L_kᵀ) + B Bᵀ. The
 // limbs are eliminated one by one, and a system with the size of the base remains: the cost grows
@@ -9,8 +9,8 @@
 
 namespace supple {
 
-// The limbs of a robot on a moving base. The rows of each limb, and the joints that move only this
-// limb, are listed together.
+// The limbs of a robot on a moving base. The rows of each limb are consecutive, and so are the
+// joints that move only this limb in `joint`.
 struct Limbs {
   int count;               // number of limbs
   const int* first_row;    // (count + 1,): limb k has the rows first_row[k] to first_row[k + 1] - 1

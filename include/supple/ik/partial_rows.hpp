@@ -1,10 +1,11 @@
 // The exact derivative of the error of a task that has only some rows of a position or a rotation.
 //
-// The Jacobian of a task is that of its frame. It differs from the derivative of e by terms that
-// are proportional to the whole error of the position or the rotation. With all rows, this error
-// vanishes at a solution, and the terms with it. With only some rows, the rest of the error may be
-// large at a solution: rows in the axes of the frame turn with it, and components of a rotation
-// vector are not those of an angular velocity. With the terms, the iteration converges here too.
+// The Jacobian of a task is that of its frame. This Jacobian differs from the derivative of e by
+// terms that are proportional to the whole error of the position or the rotation. With all rows,
+// this error vanishes at a solution, and the terms with it. With only some rows, the rest of the
+// error may be large at a solution: rows in the axes of the frame turn with it, and components of a
+// rotation vector are not those of an angular velocity. With the terms, the iteration converges
+// here too.
 #pragma once
 
 #include "supple/task/task.hpp"
@@ -12,7 +13,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Whether a task requires only some of the rotation rows, or only some of the position rows in the
-// axes of the frame. With allowed ranges, no row counts as always required.
+// axes of the frame. This includes tasks that have all these rows, but with allowed ranges, because
+// then no row is always required.
 template <class T>
 SUPPLE_FN constexpr bool has_partial_rows(const Task<T>& task) {
   const bool turned = task.axes == task_axes_frame;

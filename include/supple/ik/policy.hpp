@@ -1,6 +1,6 @@
-// Decisions that the CPU and GPU drivers share: which input is valid, which solutions are the same
-// or preferred, and how they are written and merged. The seeds of the starts are in starts.hpp, the
-// loops that end a search in verdict.hpp.
+// Decisions that the CPU and GPU drivers share: which input is valid, which solutions are equal or
+// preferred, and how solutions are written and merged. The seeds of the starts are in starts.hpp,
+// the loops that end a search in verdict.hpp.
 //
 // The drivers (src/core/drivers, src/supple/ik/gpu) only distribute the work: over lanes on a CPU,
 // over threads and warps on a GPU.

@@ -138,9 +138,9 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
 
 // Moves a solution toward a posture: minimizes Σ weight (posture - q)² while keeping the target.
 // Each step goes along the feasible part of the negative gradient, at most to the first joint
-// limit; its length follows from the curvature along the last step (Barzilai and Borwein). A
-// correction back to the target follows. A step that does not reduce the cost is undone, and the
-// next one is shorter.
+// limit; the length of the step follows from the curvature along the last step (Barzilai and
+// Borwein). A correction back to the target follows. A step that does not reduce the cost is
+// undone, and the next one is shorter.
 //
 //   posture(j), weight(j)   the posture and its weights
 //   ready()                 updates J; returns false to stop

@@ -42,13 +42,13 @@ struct IkProblem {
   T max_joint_step;      // largest joint displacement in one iteration [rad or m]
   int iteration_factor;  // factor of all iteration limits, above 1 if max_joint_step is small
   T max_lambda2;         // largest λ² of a robot with prismatic joints
-  // Null unless some joints are prismatic, otherwise (nv,). With them, multiplying all lengths of a
-  // robot by a number multiplies the coordinates of its prismatic joints by that number in each
-  // iteration, and changes nothing else.
+  // Null unless some joints are prismatic, otherwise (nv,). With these scales, multiplying all
+  // lengths of a robot by a number multiplies the coordinates of its prismatic joints by that
+  // number in each iteration, and changes nothing else.
   const T* joint_scale;      // steps are computed in the coordinates q / joint_scale
   const T* joint_unit;       // distances between configurations are measured in q / joint_unit
   const T* max_joint_steps;  // `max_joint_step` of each joint; huge where the error is linear in it
-  const Limbs* limbs;        // the limbs on a moving base; null if there are not several
+  const Limbs* limbs;        // the limbs on a moving base; null if there are fewer than two
 };
 
 }  // namespace supple

@@ -6,9 +6,10 @@
 //   h(d) >= max d·p(q)   over all q in the limits
 //
 // which src/core/drivers/reach_table.cpp bounds from above for a grid of directions. A target t of
-// that point is out of reach if d·t > h(d) for one of them, and d·t - h(d) is a lower bound on the
-// distance that remains. Used on a CPU (src/core/drivers/closest.hpp) and in the warps of a GPU
-// (src/supple/ik/gpu/warp.hpp). Tuned constants are explained in docs/constants.md.
+// that point is out of reach if d·t > h(d) for one of these directions, and d·t - h(d) is then a
+// lower bound on the distance between the point and the target. Used on a CPU
+// (src/core/drivers/closest.hpp) and in the warps of a GPU (src/supple/ik/gpu/warp.hpp). Tuned
+// constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/restarts.hpp"
@@ -25,7 +26,7 @@ inline constexpr int starts_before_verdict = 64;
 struct ReachProbe {
   double target;    // index of the first value of the task's target
   double point[3];  // the point in the coordinates of the task's frame
-  double lever;     // its distance from the origin of the frame
+  double lever;     // distance of the point from the origin of the frame
   double weight;    // smallest weight of the position rows
 };
 

@@ -53,7 +53,7 @@ inline constexpr double overhang = 0.3;
 
 // Constants of the search for a solution near an initial guess q0. Distances between
 // configurations are in rad, or in units of the robot's size for prismatic joints (`joint_unit`).
-inline constexpr double seed_scatter = 0.6;  // largest distance of further seeds from q0
+inline constexpr double seed_scatter = 0.6;  // largest distance from q0 of the seeds near q0
 inline constexpr double near_q0 = 0.5;       // a solution this close to q0 is accepted
 inline constexpr int max_compared = 8;       // number of solutions of which the nearest is chosen
 inline constexpr double near_miss = 1e-4;    // ‖e‖² below which Newton's method is tried from q0

@@ -61,8 +61,8 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int seed, int
   return integrate_coordinate(q0, radius * (2 * sequence_value(seed + 1, ik.seed_stride[j]) - 1));
 }
 
-// Returns the end of its range, 0 (lower) or 1 (upper), at which a coordinate is in a candidate for
-// a corner seed. Each corner seed is chosen from `corner_candidates` corners of the joint ranges.
+// Returns at which end of its range, 0 (lower) or 1 (upper), a coordinate is in a candidate for a
+// corner seed. Each corner seed is chosen from `corner_candidates` corners of the joint ranges.
 // `stride` is the coordinate's increment in the seed sequence, whose first `used` values were used
 // for other seeds.
 SUPPLE_FN double corner_side(int seed, int candidate, int used, double stride) {

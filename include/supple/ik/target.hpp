@@ -74,7 +74,7 @@ SUPPLE_FN bool read_pose(Entry&& entry, bool has_position, double last_row_toler
   return true;
 }
 
-// Writes the unit vector of a direction (3,), with the operations of `unit` in
+// Writes the unit vector of a direction (3,), by the same operations as `unit` in
 // supple/tasks/fields.py. The result is NaN if the direction is zero or not finite.
 SUPPLE_FN void read_direction(double x, double y, double z, double* numbers) {
   double largest = abs(x);

@@ -78,10 +78,10 @@ inline constexpr double closed_form_noise = 1e-13;
 // ---- subproblems -------------------------------------------------------------------------------
 
 // Computes the angle that rotates vector a to b about the unit vector h. a and b have the same
-// component along h and the same length. Returns false if every angle does so, because a and b are
-// parallel to h up to small numbers. The angle is then the one that these numbers determine or, if
-// they are rounding errors, an angle whose samples (`sampled_turn`) avoid multiples of a quarter
-// turn.
+// component along h and the same length. Returns false if every angle does so, because the parts of
+// a and b perpendicular to h are nearly zero. The angle is then the one that these small parts
+// determine or, if they are rounding errors, an angle whose samples (`sampled_turn`) avoid
+// multiples of a quarter turn.
 template <class T>
 SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T scale,
                          Turn<T>& turn) {

@@ -158,7 +158,7 @@ SUPPLE_FN float unreachable_error(int probes, const double* target, double posit
 //                            whether one of them meets the target
 //   on.least_cost()          the smallest cost of a local minimum
 //   on.bound()               the lower bound on the error, negative until it is known; assignable
-//   on.unreachable_error()   computes this bound; 0 if the target is not proven to be out of reach
+//   on.unreachable_error()   computes the bound; 0 if the target is not proven to be out of reach
 //   on.settle(over)          finds the closest pose in double precision; returns whether it is a
 //                            solution. Poses that are not solutions count only if `over`
 template <class Executor>
@@ -187,7 +187,7 @@ SUPPLE_FN Outcome outcome_of(bool solved, bool stopped, float bound) {
 // The solutions of a problem that are kept: all distinct ones, or the one nearest to q0.
 struct KeptSolutions {
   int found = 0;                  // number of solutions that are kept or were compared
-  double least_displacement = 0;  // smallest displacement from q0 among them
+  double least_displacement = 0;  // smallest displacement of these solutions from q0
 
   SUPPLE_INLINE bool enough(bool nearest, int max_solutions) const {
     return found >= (nearest ? max_compared : max_solutions);

@@ -1,4 +1,5 @@
-// The bounds of a box that are active in the best step that is inside it and satisfies equations:
+// Finds the bounds of a box that are active in the best step inside the box that satisfies
+// equations:
 //
 //   minimize  ‖J y‖² + λ² ‖y‖²   subject to   A (x + y) = b,  low <= x + y <= high
 //
@@ -46,8 +47,8 @@ struct BoundSearch {
   int* name;         // (n,): j + 1 at a lower bound, -j - 1 at an upper one, 0 for an equation
 };
 
-// Computes D = L⁻¹ of the Hessian in s.R, whose upper triangle is given. Returns false if it is not
-// positive definite to working precision.
+// Computes D = L⁻¹ of the Hessian in s.R, whose upper triangle is given. Returns false if the
+// Hessian is not positive definite to working precision.
 template <class T>
 SUPPLE_FN bool invert_factor(const BoundSearch<T>& s) {
   const int n = s.n, width = padded<T>(n);
@@ -71,9 +72,9 @@ SUPPLE_FN bool invert_factor(const BoundSearch<T>& s) {
   return true;
 }
 
-// Computes the direction z in which y can move along a normal, of which s.d is D times the normal,
-// and the rates r of the multipliers. Returns the squared length of the part of the normal that is
-// perpendicular to the active ones, or zero if the normal depends on them.
+// Computes the direction z in which y can move along a normal, and the rates r of the multipliers,
+// given s.d, which is D times the normal. Returns the squared length of the part of the normal that
+// is perpendicular to the active ones, or zero if the normal depends on them.
 template <class T>
 SUPPLE_FN T find_direction(const BoundSearch<T>& s) {
   const int width = padded<T>(s.n);

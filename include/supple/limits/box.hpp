@@ -2,9 +2,9 @@
 //
 // A step x0 that would leave the box low <= x <= high is replaced by the minimizer of
 //   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
-// If x0 is the damped step, the minimizer of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
-// constant. The result is then the exact minimizer of the damped problem inside the box, which
-// clipping x0 would not give. Tuned constants are explained in docs/constants.md.
+// If x0 is the damped step, the minimizer of ‖J x - e‖² + λ²‖x‖², this objective and the first one
+// differ by a constant. The result is then the exact minimizer of the damped problem inside the
+// box, which clipping x0 would not give. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/math/lane.hpp"
@@ -102,9 +102,9 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 
 // Searches for the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n)
 // is -1 for entries at their lower bound, 0 for free entries and 1 for entries at their upper
-// bound; if `guessed`, its values on entry are the initial guess. Returns the damping applied: λ²,
-// or least(), without which the minimizer may not be unique, if that is larger. `scratch` has 3 n
-// entries.
+// bound; if `guessed`, its values on entry are the initial guess. Returns the damping applied: the
+// larger one of λ² and least(), because the minimizer may not be unique with less damping.
+// `scratch` has 3 n entries.
 //
 // solve(damping, x0, active_set, d, multiplier) does what `solve_free_set` does. Before each round
 // of block pivoting, guess(round, damping, x0, open, active_set) may replace the active set of the
@@ -239,10 +239,10 @@ SUPPLE_FN constexpr int shortening_scratch(int m, int n) { return m * m + m + n;
 // decreases as δ² grows. The root of ‖x‖ = bound is bracketed, and the result is at the end of the
 // bracket where ‖x‖ <= bound, and ‖x‖ >= (1 - room) bound unless that is impossible.
 //
-// solve(λ², x, active_set, guessed) computes the best step for x, the step before limits, in place,
-// and returns the damping applied. On entry, x (n) is the best step for x0 (n), `active_set` its
-// active set and `applied_lambda2` its damping; `best` (n) is the step in the limit of infinite
-// damping, which is the result if it is not within the bound. Returns the damping applied.
+// solve(λ², x, active_set, guessed) replaces x, a step before limits, by the best step for it, and
+// returns the damping applied. On entry, x (n) is the best step for x0 (n), `active_set` its active
+// set and `applied_lambda2` its damping; `best` (n) is the step in the limit of infinite damping,
+// which is the result if even this step exceeds the bound. Returns the damping applied.
 template <class L, class T, class Solve>
 SUPPLE_FN L shortened_step(int m, int n, const L* J, const L& lambda2, const L& bound, T room,
                            const L* x0, L* x, L* best, L* active_set, L applied_lambda2, L* scratch,

@@ -41,7 +41,7 @@ SUPPLE_FN void set_cost(RowSearch<T>& s, int m, const T* J, const T& lambda2) {
 
 // Computes the step within a box, a bound on its norm, and rows of constraints, for one robot. x
 // (n) is x0 on entry and the step on return; active_set (n) is as in `boxed_step`, and rows.state
-// receives what became of the rows. Returns the damping applied.
+// receives the state of each row. Returns the damping applied.
 template <class T>
 SUPPLE_NOINLINE_DEVICE T constrained_step(int m, int n, const T* J, const T& lambda2, const T* low,
                                           const T* high, const T& bound, const Constraints<T>& rows,
@@ -112,7 +112,7 @@ SUPPLE_FN bool misses_rows(const Constraints<T>& rows) {
 }
 
 // Returns the largest factor t <= 1 with which p + t (x - p) meets all rows, or misses them by no
-// more than p does, for x (n) and p (n); p is zero if it is null.
+// more than p does, for x (n) and p (n); a null p stands for zero.
 template <class T>
 SUPPLE_FN T share_in_rows(const Constraints<T>& rows, int n, const T* x, const T* p = nullptr) {
   T share(1);

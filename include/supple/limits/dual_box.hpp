@@ -5,8 +5,8 @@
 // force that pushes it to its end of the box; a bound whose force would change its sign is released
 // on the way (Goldfarb & Idnani 1983). The cost grows in every round, so that no active set occurs
 // twice. Each round changes one entry, by a sweep of a tableau, which takes n² operations instead
-// of a factorization (Beaton 1964). Rounding errors may grow with each sweep: the result is a
-// guess.
+// of a factorization (Beaton 1964). Rounding errors may grow with each sweep: the result is only an
+// initial guess for another method.
 //
 // Lanes change different entries. The index of an entry is therefore a lane, too; -1 stands for no
 // entry. Tuned constants are explained in docs/constants.md.

@@ -4,7 +4,7 @@
 //
 // Reflections Q turn the rows of A for the free entries of x into a triangle, A = L Qᵀ. In the
 // turned coordinates w = Qᵀ(x - x0), the equations determine the first entries, and the cost
-// determines the others: the columns of J Q for these others are the Jacobian of the robot that
+// determines the others: the columns of J Q for the others are the Jacobian of the robot that
 // satisfies the equations. A row of A that depends on others to working precision is left out.
 //
 // Block pivoting finds the entries at their bounds. Where it does not end, or leaves too few free
@@ -87,7 +87,7 @@ SUPPLE_NOINLINE void make_triangle(int count, Triangle<T>& t, T* left, T* whole)
     for (int r = k + 1; r < count; ++r) {
       T* const other = t.rows + t.order[r] * s;
       left[t.order[r]] -= other[k] * other[k];
-      if (!(left[t.order[r]] > T(1e-8) * whole[t.order[r]])) {  // cancelled: sum up again
+      if (!(left[t.order[r]] > T(1e-8) * whole[t.order[r]])) {  // cancellation: sum up again
         T sum(0);
         for (int j = k + 1; j < t.size; ++j) sum = fma(other[j], other[j], sum);
         left[t.order[r]] = sum;
@@ -96,8 +96,8 @@ SUPPLE_NOINLINE void make_triangle(int count, Triangle<T>& t, T* left, T* whole)
   }
 }
 
-// Solves L z = r for the independent rows; returns whether the others hold too. z (rank) may be the
-// front of a longer row.
+// Solves L z = r for the independent rows; returns whether the other equations hold, too. z (rank)
+// may be the beginning of a longer row.
 template <class T>
 SUPPLE_FN bool solve_triangle(int count, const Triangle<T>& t, const T* r, T tolerance, T* z) {
   const int s = padded<T>(t.size);

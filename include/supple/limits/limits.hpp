@@ -41,8 +41,8 @@ SUPPLE_INLINE L largest_smooth_change(const JointLimit<T>& limit, const L& dt, c
 }
 
 // Returns the largest speed, in either direction, that a joint has in a step at the speed x and in
-// the stop after it, which is as fast as its limits on acceleration and jerk allow. `speed` is the
-// speed of the joint in the step before.
+// the stop after this step. The joint stops as fast as its limits on acceleration and jerk allow.
+// `speed` is the speed of the joint in the step before.
 template <class T>
 SUPPLE_FN T peak_after(const JointLimit<T>& limit, T speed, T x, T dt) {
   if (!(limit.jerk < Number<T>::huge)) return abs(x);
@@ -117,7 +117,7 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
     least = speed - brake;
     greatest = speed + brake;
     // Returns the largest admissible speed v toward a limit at the distance `room`. If the slowest
-    // speed within the acceleration limit is above v only by rounding errors, that speed is
+    // speed within the acceleration limit is above v only by rounding errors, this slowest speed is
     // returned instead.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
@@ -146,14 +146,15 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
   }
   if (!brakes) return;
   // Intersect with the speeds that the acceleration limit allows. If there is no common speed, use
-  // the speed nearest to them that the position and speed limits allow.
+  // the speed within the position and speed limits that is nearest to those within the acceleration
+  // limit.
   const L first = min(max(least, low), high), last = max(min(greatest, high), low);
   low = first;
   high = last;
 }
 
 // Computes the speeds [low, high] within the speed limit of a joint from which it can stop inside
-// its range by braking at its acceleration limit. They do not depend on its current speed.
+// its range by braking at its acceleration limit. These speeds do not depend on the current speed.
 template <class L, class T>
 SUPPLE_FN void speed_box(const JointLimit<T>& limit, const L& q, const L& dt, L& low, L& high) {
   const bool brakes = limit.acceleration < Number<T>::huge;

@@ -21,9 +21,9 @@ SUPPLE_FN constexpr int packed_box_scratch(int m, int n) {
   return (m + 3 * n + 6) * (n + 16) + 2 * n + 16;
 }
 
-// Computes the step of `boxed_step` by block pivoting alone. Returns false if that does not end, or
-// if G is singular to working precision; x (n) is then still x0. `applied_lambda2` becomes the
-// damping.
+// Computes the step of `boxed_step` by block pivoting alone. Returns false if block pivoting does
+// not end, or if G is singular to working precision; x (n) is then still x0. `applied_lambda2`
+// becomes the damping.
 template <class T>
 SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda2, const T* low,
                                               const T* high, T* x, T* active_set,

@@ -301,10 +301,10 @@ SUPPLE_FN bool raise_row(RowSearch<T>& s, int p, const T& bound) {
   return true;
 }
 
-// Computes x again from the final active set, without the rounding errors of the way to it; twice,
-// because the second time removes most errors of the first. With little damping, directions that
-// the cost hardly determines have large errors themselves: if other bounds or rows would be missed,
-// x remains as it is.
+// Computes x again directly from the final active set, without the rounding errors of the search;
+// twice, because the second time removes most errors of the first. With little damping, directions
+// that the cost hardly determines have large errors themselves: if other bounds or rows would be
+// missed, x remains as it is.
 template <class T>
 SUPPLE_FN void polish(RowSearch<T>& s) {
   factor_active(s);

@@ -93,16 +93,16 @@ SUPPLE_INLINE L shrinking_sum(const L& change, const L& ramp) {
 }
 
 // Returns the largest speed, in either direction, that a joint has from now on under the stopping
-// rule: its speed, or that which it has when its change has shrunk to zero.
+// rule: its present speed, or its speed when the changes have shrunk to zero.
 template <class L>
 SUPPLE_INLINE L peak_speed(const L& speed, const L& change, const L& ramp) {
   return max(abs(speed), abs(speed + shrinking_sum(change, ramp)));
 }
 
 // Returns the sum of the speeds of all later steps under the stopping rule, up to the step after
-// which the joint is farthest ahead; at least zero. Times dt, it is the distance that the joint
-// needs to stop. It grows with the speed and with the change. `steps` receives the number of these
-// steps.
+// which the joint is farthest ahead; at least zero. Times dt, this sum is the distance that the
+// joint needs to stop. The sum grows with the speed and with the change. `steps` receives the
+// number of these steps.
 //
 // The stop has three phases: changes that fall by `ramp` from step to step, changes of -most, and
 // changes that shrink to zero. If the change is already too negative for this, the speed passes
@@ -114,8 +114,8 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   // Whether the speed remains above zero if its changes shrink to zero from now on.
   const mask_t<L> ahead = speed + shrinking_sum(change, ramp) >= zero;
 
-  // First phase: p changes, of which the i-th is change - ramp i. It lasts as long as they are not
-  // below -most, and the speed is high enough for shrinking changes to end at rest.
+  // First phase: p changes, of which the i-th is change - ramp i. The phase lasts as long as the
+  // changes are not below -most, and the speed is high enough for shrinking changes to end at rest.
   const L b = -change / ramp, floor_b = floor_small(b), part = b - floor_b;
   const L below_root = fma(b, b, speed / ramp) - floor_b * fma(half, floor_b - one, part);
   const L until_rest = floor_small(sqrt(max(below_root, zero)) - b);

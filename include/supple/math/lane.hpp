@@ -24,7 +24,8 @@
 
 #if defined(__CUDACC__)
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
-// Static: without it, each source file would also emit a copy that other source files can call.
+// The functions are static: otherwise each source file would also emit a copy that other source
+// files can call.
 #define SUPPLE_FN static __host__ __device__ inline
 #define SUPPLE_NOINLINE_HOST static __host__ __device__ inline
 #define SUPPLE_NOINLINE_DEVICE static __host__ __device__ __noinline__
@@ -40,7 +41,8 @@
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #endif
 #define SUPPLE_FN inline
-// On a CPU, keeps a function from being inlined: its loop needs all registers for its constants.
+// On a CPU, keeps a function from being inlined, because its loop needs all registers for its
+// constants.
 #define SUPPLE_NOINLINE_HOST __attribute__((noinline))
 // On a GPU, keeps a large function from being inlined. All other functions are inlined there; a
 // large one would be compiled again for each place that calls it.

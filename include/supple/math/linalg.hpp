@@ -7,8 +7,8 @@
 // values of a matrix whose entries are all the largest finite number. Cholesky never squares an
 // entry.
 //
-// Lanes are independent: a lane that has converged does not change while others continue, so its
-// bits do not depend on them.
+// Lanes are independent: a lane that has converged does not change while others continue, so that
+// its bits do not depend on the other lanes.
 #pragma once
 
 #include "supple/math/linalg/cholesky.hpp"

@@ -1,8 +1,8 @@
 // Adjoints of forward kinematics and of the Jacobian, in world axes, for gradients of a loss.
 //
 // x_bar is the gradient of the loss with respect to x and has its shape: the loss changes by the
-// sum of x_bar dx over all entries. q_bar (nv) is the gradient with respect to velocities: of a
-// ball joint, with respect to the angular velocity in the axes of the body.
+// sum of x_bar dx over all entries. q_bar (nv) is the gradient with respect to a displacement of q;
+// for a ball joint, this is an angular displacement in the axes of the body.
 #pragma once
 
 #include "supple/robot/chain.hpp"
@@ -61,8 +61,8 @@ SUPPLE_INLINE void add_twist_adjoint(const Chain<T>& chain, const Frame<T>& fram
 //
 //   d[v_k; w_k]/dq_l = [w_l × v_k; w_l × w_k]  for l <= k,  [w_k × v_l; 0]  for l > k
 //
-// so that sums over the joints before and after l suffice. Each axis of a ball joint turns the two
-// others, whichever comes first: for each of the three, all three count as later joints.
+// so that sums over the joints before and after l suffice. Each axis of a ball joint turns the
+// other two, whatever their order: for each axis, all three axes count as later joints.
 template <class L, class T>
 SUPPLE_INLINE void add_jacobian_adjoint(const Chain<T>& chain, const Frame<T>& frame,
                                         const Pose<L>* joint_poses, const Vec3<L>& p,

@@ -8,9 +8,9 @@
 //   difference(q1, q0)     the velocity that reaches q1 from q0 in unit time
 //   integrate(q0, s difference(q1, q0))    interpolates between q0 and q1
 //
-// No other code adds to a configuration or subtracts configurations
-// (tests/test_configurations.py). For a joint with one coordinate, which has a position limit or
-// may differ by full turns, there are the functions of a single coordinate.
+// No other code adds to a configuration or subtracts configurations (tests/test_configurations.py).
+// Joints with one coordinate, which may have position limits and be moved by full turns, have
+// functions of their own.
 #pragma once
 
 #include "supple/math/se3.hpp"

@@ -1,5 +1,5 @@
-// Poses and Jacobians of a chain as rows of numbers, and the check of the input: shared by the
-// batch loops of the CPU and the CUDA kernels.
+// Poses and Jacobians of a chain as rows of numbers, and the check of the input. Used by the batch
+// loops on a CPU and by the CUDA kernels.
 #pragma once
 
 #include "supple/robot/kinematics.hpp"

@@ -5,10 +5,11 @@
 //   g_j = (1/σ - 1/σ₀) ∂σ/∂q_j ± w (1/d_j - 1/d₀)/r_j,
 //
 // where σ is the smallest singular value, and d_j the distance of joint j from a limit as a
-// fraction of its range r_j; the sign leads away from the limit. Differences 1/σ - 1/σ₀ and
-// 1/d_j - 1/d₀ count only where they are positive. This self-motion is as
-// fast as the step times the smaller of ‖P g‖ and 1: it follows the path rather than the clock,
-// and ends when the command ends. Constants are explained in docs/constants.md.
+// fraction of its range r_j; the sign leads away from the limit. Where one of the differences 1/σ -
+// 1/σ₀ and 1/d_j - 1/d₀ is negative, it is replaced by zero. The length of this self-motion is the
+// length of the step times the smaller one of ‖P g‖ and 1: the self-motion depends on the path
+// rather than on time, and ends when the command ends. Constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include "supple/servo/state.hpp"

@@ -1,9 +1,9 @@
-// The gain of a correction from which the joints can brake.
+// The gain of a correction, so small that the joints can brake in time.
 //
 // A joint that moves toward its goal at the speed s d_j, where d = J⁺o is the joint motion that
-// removes the offset o of the target, needs time to stop. The gain s is at most such that each
-// joint stops at its goal with `braking_share` of its acceleration limit. Constants are explained
-// in docs/constants.md.
+// removes the offset o of the target, needs time to stop. The gain s is so small that each joint
+// can stop at its goal with the share `braking_share` of its acceleration limit. Constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/servo/state.hpp"

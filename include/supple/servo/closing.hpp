@@ -11,13 +11,14 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The largest error of a loop after a step [m or rad]; corrections end at a smaller one.
+// The largest error that a loop may have after a step [m or rad]; corrections continue to the
+// smaller `held_tolerance`.
 inline constexpr double closed_tolerance_double = 5e-10;
 inline constexpr float closed_tolerance_float = 2e-5;
 template <class T>
 inline constexpr T closed_tolerance =
     sizeof(T) == 8 ? T(closed_tolerance_double) : T(closed_tolerance_float);
-// The largest error of a loop that counts as closed before a step: with room for rounding.
+// The largest error of a loop that counts as closed before a step, with room for rounding.
 template <class T>
 inline constexpr T closed_before = T(1.5) * closed_tolerance<T>;
 inline constexpr int closing_rounds = 8, shortenings = 6;

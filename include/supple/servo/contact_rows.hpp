@@ -1,4 +1,4 @@
-// Rows a·y >= b of the pairs of shapes that one step may bring closer than they should be.
+// Rows a·y >= b of the pairs of shapes that one step may bring too close to each other.
 //
 // A pair at the distance d that should keep d₀ may approach by a share of d - d₀ in a step; a pair
 // that is closer than d₀ is driven apart by a share of the missing distance. The distance is linear

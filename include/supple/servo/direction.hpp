@@ -27,8 +27,8 @@ template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
 // The data that determine how the robot stops: the tasks, the limits of the joints and the time
-// step. `max_norm` limits ‖q̇‖, and `most_condition`, unless it is zero, the condition number of J
-// where the robot stops.
+// step. `max_norm` is a bound on ‖q̇‖, and `most_condition`, unless it is zero, a bound on the
+// condition number of J where the robot stops.
 template <class T>
 struct Stopper {
   StepRows<T> rows;
@@ -188,7 +188,8 @@ SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* alon
   }
 }
 
-// Number of slower steps that are tried before the robot brakes as found in the previous step.
+// Number of slower steps that are tried before the robot continues the stop that was found in the
+// previous step.
 inline constexpr int slower_tries = 3;
 
 // Returns a factor s such that the joints can stop along d = J x (m) after the step s x: `most` if

@@ -1,10 +1,9 @@
 // The step of yielding.hpp near singularities, for a robot with a floating base: the rules of
 // singular_rules.hpp for its few nearly singular directions, and one linear system for all others.
 //
-// Let v be a right singular vector of the rows that bend, J_c, with a small singular value. The
-// product J v = σ u of all rows with v has a length σ to which postures contribute. For this
-// direction, the rules determine a secant that replaces σ, as well as λ², μ² and y₁. The step x
-// minimizes
+// Let v be a right singular vector of the rows that bend, J_c, with a small singular value. For J,
+// which has all rows, J v = σ u, where postures contribute to the length σ. For this direction, the
+// rules determine a secant that replaces σ, as well as λ², μ² and y₁. The step x minimizes
 //
 //   ‖J x - e‖² + Σ (secant² - σ² + λ² + μ²) (v·x)² - 2 Σ ((secant - σ) c + μ² y₁) v·x,
 //
@@ -12,8 +11,8 @@
 //
 // The positive part B of -r·∂²f/∂q², where r is the part of the offset beyond the reach, is added
 // to JᵀJ. With J projected onto the space of held tasks, or without rows that determine all joints,
-// each direction is damped on its own instead. Where postures pull much against other tasks in one
-// step, singular_step.hpp takes over. Constants are explained in docs/constants.md.
+// each direction is damped on its own instead. Where postures conflict strongly with other tasks in
+// a step, singular_step.hpp takes over. Constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/math/linalg/gram_svd.hpp"

@@ -7,9 +7,9 @@
 //
 // inside the box of the limits on position, speed, acceleration and jerk. The first sum has the
 // frames that follow, with very large weights for feet that stand; p₀ leads to the neutral posture;
-// y₀ is the displacement of the last step, which lets joints pass singularities without turning
-// back. The last sum has the pairs of shapes that would come too close (contact_rows.hpp). Weights
-// instead of priorities keep the step continuous where demands conflict.
+// y₀ is the displacement of the last step; the term with y₀ lets joints pass singularities without
+// turning back. The last sum has the pairs of shapes that would come too close (contact_rows.hpp).
+// Weights instead of priorities keep the step continuous where demands conflict.
 //
 // The normal equations are factored on packs. Joints at the box, and rows of pairs that are active,
 // are found by block pivoting from those of the last step. Constants are explained in
@@ -57,7 +57,7 @@ struct Following {
   T dt, gain;                  // [s], share of an error of the posture that one step removes
   T smooth;                    // weight of the change of the displacement
   T hold;                      // factor of the weights of a foot that stands
-  T touch;                     // error above which a foot stands where it is [m or rad]
+  T touch;  // error above which a foot that begins to stand stays where it is [m or rad]
   ContactDemand<T> contacts;
 };
 
@@ -130,8 +130,8 @@ SUPPLE_INLINE Vec3<T> turn_to(const Rotation<T>& from, const Rotation<T>& to) {
   return from * log(Rotation<T>{into(from, to.x), into(from, to.y), into(from, to.z)});
 }
 
-// Returns by how much the lowest point of a foot comes closer to its surface because the foot is
-// not turned as it should be.
+// Returns by how much the lowest point of a foot comes closer to its surface because the rotation
+// of the foot differs from the one that it should have.
 template <class T>
 SUPPLE_FN T hangs_lower(const Sole<T>& sole, const Rotation<T>& is, const Rotation<T>& should) {
   const Vec3<T> up{sole.up[0], sole.up[1], sole.up[2]}, now = into(is, should * up);
@@ -192,12 +192,12 @@ SUPPLE_FN void assemble(const Following<T>& of, FollowState<T>& state, const T* 
       T* const anchor = state.anchor + 12 * f;
       const bool stands = hold[f] >= of.hold;
       if (!stands || state.stands[f] == 0) {
-        // A foot that cannot turn as it should must not sink: its lowest point is where it should
-        // be.
+        // A foot that does not have the rotation that it should have must not sink into its
+        // surface: its lowest point gets the height that it would have with that rotation.
         const Vec3<T> up = then.R * Vec3<T>{of.sole[f].up[0], of.sole[f].up[1], of.sole[f].up[2]};
         const Vec3<T> lift = up * hangs_lower(of.sole[f], at.R, then.R);
         now.p = now.p + lift, then.p = then.p + lift;
-        // Where limits kept a foot from its place, it stands where it is, instead of sliding.
+        // A foot that limits kept far from its place stands where it is, instead of sliding there.
         const Vec3<T> off = then.p - at.p, turn = turn_to(at.R, then.R);
         const bool far = max(dot(off, off), dot(turn, turn)) > of.touch * of.touch;
         const T raise = max(dot(up, off), T(0));
@@ -482,7 +482,8 @@ SUPPLE_FN void correct_feet(const Following<T>& of, FollowState<T>& state, const
         const T left[] = {v.x, v.y, v.z, w.x, w.y, w.z};
         for (int i = 0; i < rows; ++i) {
           const T* const a = m.J + (row + i) * s;
-          // Correct only the error due to curvature, not the part that the step leaves by intent.
+          // Correct only the error due to curvature, not the part that the step leaves
+          // intentionally.
           T& meant = m.e[row + i];
           if (round == 0) meant -= padded_dot(0, s, a, static_cast<const T*>(m.y));
           const T off = left[moves ? i : i + 3] - meant;

@@ -3,8 +3,8 @@
 //
 // Invariant: the stop from the current state is certified, that is, no pair comes closer than the
 // clearance during it. A step is taken only if the step and the stop after it are certified;
-// otherwise the stop that is known from before continues. Rows of constraints make it rare that the
-// stop has to continue: they are the same bound, linearized in the speeds.
+// otherwise the robot continues the stop that was certified before. Rows of constraints on the
+// speeds make this rare: the rows are the same bound, linearized in the speeds.
 //
 // In the stop, all joints slow down together: like the step before it, this motion is a straight
 // line in joint space. Where a joint would pass its position limit on the way, or has a jerk limit,
@@ -296,7 +296,8 @@ SUPPLE_FN GuardedStep guard_step(const CollisionModel<T>& model, Guard<T>& guard
     return made;
   }
   for (int i = 0; i < n; ++i) x[i] = m.stop[i];
-  // Certified before, unless the joints or obstacles have not moved as predicted.
+  // The stop that was certified in the step before. It is no longer certified only if the joints or
+  // obstacles have not moved as predicted.
   made.stop = guard.stop;
   if (guard.stop == StopKind::none) made.stop = certified_stop<L>(model, guard, q, x, v, m, other);
   return made;

@@ -1,5 +1,5 @@
-// Robots that hold tasks can always stop: the step is one after which the joints that move held
-// tasks can brake to rest, all in proportion to their speeds, while the tasks stay in place.
+// Robots that hold tasks can always stop: after each step, the joints that move held tasks can
+// brake to rest, all in proportion to their speeds, while the tasks stay in place.
 //
 // Where a leg is nearly stretched, joints may have to turn at ever higher rates in the stop, or the
 // base may have to turn back suddenly. The stop is therefore simulated along the motions that leave

@@ -1,5 +1,5 @@
 // The step of yielding.hpp for a robot with a floating base and a task for its posture, far from
-// singularities: the exact one, as in regular_step.hpp, on packs.
+// singularities: the step without damping, as in regular_step.hpp, on packs.
 //
 // Rows of a posture have one entry each, w_j in the column of a joint. With the other rows J_c and
 // the diagonal matrix P of w_j², the normal equations are

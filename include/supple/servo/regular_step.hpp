@@ -1,5 +1,5 @@
-// The step of yielding.hpp far from singularities: the exact one, by a Cholesky factorization.
-// Tuned constants are explained in docs/constants.md.
+// The step of yielding.hpp far from singularities: the step without damping, by a Cholesky
+// factorization. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/step/estimate.hpp"
@@ -58,8 +58,8 @@ SUPPLE_FN void solve_normal(M m, N n, const T* J, const T* A, T pivot, const T* 
   }
 }
 
-// Whether all σ² of the rows that are not of postures are above `least`. `gram` (k x k) is that of
-// all rows; A has k² entries and `some` m n, k = min(m, n).
+// Whether all σ² of the rows that do not belong to postures are above `least`. `gram` (k x k) is
+// that of all rows; A has k² entries and `some` m n, k = min(m, n).
 template <class T, class M, class N>
 SUPPLE_FN bool is_far_from_singular(M m, N n, const StepProblem<T>& of, const T* gram, T least,
                                     T* A, T* some) {

@@ -1,4 +1,5 @@
-// The second derivatives of the rows of tasks: what Gauss-Newton neglects where a residual is left.
+// The second derivatives of the rows of tasks. The Gauss-Newton method neglects them; they matter
+// where a residual remains.
 #pragma once
 
 #include "supple/servo/singular_gradient.hpp"

@@ -27,7 +27,8 @@
 //   folds     The parabola has its extremum, the end of the reach, at the distance σ/|h|. If the
 //             command leads beyond it, by u·o and the motion until t has stopped at its present
 //             deceleration, the joints brake toward it, unless the command comes back about as
-//             soon as they could: then they pass the extremum, and meet it on the other side.
+//             soon as the joints could: then they pass the extremum, and meet the command on the
+//             other side.
 //   residual  λ² of all directions increases by -r·J̇(v)v, where r is the part of the offset
 //             beyond the end of the reach: the second derivative of ½‖r‖², which Gauss-Newton
 //             neglects. It brings the joints to rest in front of a target out of reach. With a
@@ -37,8 +38,8 @@
 //
 // Joints brake toward a fold only if |h| is large enough for an end of the reach nearby. Away from
 // the extremum, the secant of the parabola over one step replaces its slope σ, so that the joints
-// leave a stretched pose, where σ = 0. Near it they choose the side by the room that position
-// limits leave: to the other side if there is little on their own.
+// leave a stretched pose, where σ = 0. Near the extremum they choose the side by the room that
+// position limits leave: they go to the other side if there is little room on their own side.
 //
 // Rows of postures do not bend: their J is constant, and has no singularities. The rules apply to a
 // direction u in proportion to the share of the other rows in u.
@@ -62,7 +63,7 @@ inline constexpr T fold_share = T(0.7);  // fraction of a with which joints brak
 template <class T>
 inline constexpr T fold_patience = T(1.5);
 template <class T>
-inline constexpr T fold_time = T(1.0);  // t counts as lasting at most this long [s]
+inline constexpr T fold_time = T(1.0);  // t is assumed to last at most this long [s]
 template <class T>
 inline constexpr T near_sigma = T(0.2);  // largest σ that can be nearly singular, in units of κ
 template <class T>
@@ -99,9 +100,9 @@ struct StepProblem {
   const T *J, *offset, *rate, *slope;  // J (m x n), o, t, and the rate of change of t (m)
   const T *q, *qd, *stopped;           // (n): columns of J where `stopped` is not zero are zero
   const JointLimit<T>* limit;          // (n)
-  const T* bends;                      // (m): 1 for a row that bends with q, 0 for one of a posture
-  bool linear;                         // whether there are rows of postures
-  bool avoids;                         // whether self-motion is added
+  const T* bends;           // (m): 1 for a row that bends with q, 0 for a row of a posture
+  bool linear;              // whether there are rows of postures
+  bool avoids;              // whether self-motion is added
   const int *row, *column;  // (m), (n): indices among all rows and joints; null if these are all
   T *dq, *used_J, *used_e, *lost;  // (n), (m x n), (m), (m): results, as in `ServoState`
   T* whole;                        // memory for vectors of all rows and joints
@@ -205,7 +206,7 @@ SUPPLE_FN T least_mu2(const Servo<T>& servo) {
   return steadiness<T> * square(T(servo.curvature / servo.dt)) / servo.dt;
 }
 
-// A nearly singular direction: what the rules need to know about it, and what they decide.
+// A nearly singular direction: the input of the rules, and their results.
 template <class T>
 struct Direction {
   const T *v, *slope;                  // (n): the right singular vector, and the gradient of σ

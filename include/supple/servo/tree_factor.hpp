@@ -3,12 +3,12 @@
 //   minimize  ‖J x - e‖² + Σ_j (k_j x_j² - 2 p_j x_j)      k_j = λ² + w_j²,  p_j = w_j² offset_j
 //
 // where w_j is the weight of a posture. Neither J nor JᵀJ is computed. The minimum over the joints
-// of a subtree is a quadratic function of the twist of the body that carries it, so that the joints
-// are eliminated one after the other, from the tips to the base, as in the dynamics of articulated
-// bodies (Featherstone 2008, chapter 7). Rows of a center of mass, which depend on all bodies, are
-// constraints, whose multipliers y are the only other variables of that function. Joints that share
-// a coordinate are coupled by constraints in the same way; each of these joints has its share of k
-// and p.
+// of a subtree is a quadratic function of the twist of the body that carries the subtree, so that
+// the joints are eliminated one after the other, from the tips to the base, as in the dynamics of
+// articulated bodies (Featherstone 2008, chapter 7). Rows of a center of mass, which depend on all
+// bodies, are constraints, whose multipliers y are the only other variables of that function.
+// Joints that share a coordinate are coupled by constraints in the same way; each of these joints
+// has its share of k and p.
 //
 // Iterative refinement with residuals of J itself restores the accuracy that normal equations lose.
 // Constants are explained in docs/constants.md.
@@ -54,7 +54,8 @@ SUPPLE_INLINE void solve_multipliers(M K, const L* N, L* y) {
   }
 }
 
-// Whether the joint after j is its child, so that j receives directly what its elimination leaves.
+// Whether joint j + 1 is the child of joint j, so that joint j receives directly what the
+// elimination of joint j + 1 leaves.
 template <class T>
 SUPPLE_INLINE bool follows(const Chain<T>& chain, int j) {
   return j + 1 < chain.joints && chain.joint[j + 1].parent == j;

@@ -20,7 +20,7 @@ inline constexpr int most_multipliers = SUPPLE_MULTIPLIERS > 0 ? SUPPLE_MULTIPLI
 
 // ---- what is attached to each joint ------------------------------------------------------------
 
-// The frame of a task, or one of the points of a task, on a joint.
+// The frame of a task, or one of the points of a task, that is attached to a joint.
 struct Attachment {
   int task, point;  // point is -1 for a frame
 };

@@ -4,8 +4,8 @@
 // The command is the velocity t of the target plus a gain s times its offset o. An offset longer
 // than κ, half the reach, is shortened to κ.
 //
-// Braking. The correction of the offset never asks for more speed than the joints can brake on the
-// way (braking_gain.hpp).
+// Braking. The correction of the offset is never so fast that the joints could not brake before the
+// target (braking_gain.hpp).
 //
 // Midpoint. J is that of the configuration which the joints reach in half a step at their present
 // velocities, so that the step is accurate to second order, also where σ passes zero.
@@ -81,9 +81,9 @@ SUPPLE_FN bool find_curved_rows(const Servo<T>& servo, const ServoState<T>& stat
   return linear;
 }
 
-// Returns the speed toward `end` (1 or -1) with which a joint is left out of the step if the step
-// would move it faster: zero at the end of its range; for a prismatic joint at its speed limit that
-// limit, because its motion does not turn the joints after it; else infinite.
+// Returns the speed toward `end` (1 or -1) above which a joint is left out of the step, and moves
+// at that speed instead: zero at the end of its range; the speed limit of a prismatic joint that
+// has reached it, because such a joint does not turn the joints after it; otherwise infinity.
 template <class T>
 SUPPLE_FN T end_speed(const Servo<T>& servo, const ServoState<T>& state, int j, T end) {
   const JointLimit<T>& limit = servo.limit[j];

@@ -187,9 +187,9 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
 // Computes one step q̇ (dq) for tasks in order of priority, and returns the largest λ² of all
 // levels. `rows` (levels) holds the number of rows of each level, and `how` (levels) its step; J
 // and e contain the rows of all levels. A level moves only along directions orthogonal to all rows
-// of the levels above it, so it does not disturb them; `taken` is a basis of the rows above it.
-// `before` and `change` are described in `Spectrum` and apply to the first level; for the others
-// there is no previous step. `scratch` has `redundancy_scratch` lanes for all rows together.
+// of the levels above it, so that it does not disturb these levels; `taken` is a basis of the rows
+// above it. `before` and `change` are described in `Spectrum` and apply to the first level; for the
+// others there is no previous step. `scratch` has `redundancy_scratch` lanes for all rows together.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int* rows, int n,
                                        const L* J, const L* e, const L& before, const L& change,

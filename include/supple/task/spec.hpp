@@ -91,7 +91,7 @@ struct Task {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Returns the traits of a goal; those of a value after the last goal have no name.
+// Returns the traits of a goal; for a value after the last goal, the traits have no name.
 SUPPLE_FN constexpr GoalTraits traits_of(Goal goal) {
   switch (goal) {
     case Goal::frame:

@@ -22,8 +22,8 @@ const double* rows_of(nb::handle given, npy_intp count, npy_intp columns) {
   return data;
 }
 
-// The configurations (count, nq) of a call, the sizes of its arrays, and the loop over them.
-// Results have a column for each velocity.
+// The configurations (count, nq) of a call, the sizes of its arrays, and the loop over the
+// configurations. Results have a column for each entry of a velocity.
 class AdjointCall {
  public:
   AdjointCall(const PyChain& given, nb::handle q, int frames, int threads)

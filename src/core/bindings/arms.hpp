@@ -1,4 +1,4 @@
-// The geometry of arms all of whose solutions are computed, as Python gives it. Included only by
+// The geometry of arms for which all solutions are computed, as Python passes it. Included only by
 // branches.cpp.
 #pragma once
 
@@ -35,10 +35,11 @@ struct GeneralSpec {
   bool operator==(const GeneralSpec&) const = default;
 };
 
-// An arm of seven joints that has a closed form for each value of one of them on a grid.
+// An arm of seven joints that has a closed form when one of them is fixed. This joint takes the
+// values of a grid.
 struct GridSpec {
   int coordinate = 0;           // index of this joint in q
-  Doubles values{};             // its values
+  Doubles values{};             // the values of the grid
   std::vector<ArmSpec> arms{};  // the arm of the other joints for each value
 
   bool operator==(const GridSpec&) const = default;
@@ -55,7 +56,7 @@ struct BranchSpec {
   bool operator==(const BranchSpec&) const = default;
 };
 
-// Reads what all kinds of arms share.
+// Reads the fields that all kinds of arms share.
 template <class Spec>
 Arm read_arm(const Spec& spec, int coordinates) {
   check_length("coordinates", 6, spec.coordinates.size());

@@ -43,8 +43,8 @@ inline PyObject* item_of(PyObject* given, Py_ssize_t i) {
   return PyList_CheckExact(given) ? PyList_GetItem(given, i) : PyTuple_GetItem(given, i);
 }
 
-// Returns a result in the library of an argument, such as PyTorch; NumPy arrays, lists and tuples
-// leave it unchanged.
+// Converts a result to the array library of an argument, such as PyTorch. If the argument is a
+// NumPy array, a list or a tuple, the result is unchanged.
 inline nb::object like(nb::handle given, nb::object result) {
   if (PyArray_CheckExact(given.ptr()) || items_in(given.ptr()) >= 0) return result;
   return call("like", given, std::move(result));

@@ -245,8 +245,9 @@ class PyBranches {
 };
 
 // Returns the candidates of an arm in its first numbering, before they are polished: angles (K, 6)
-// of targets (B, 12), their number for each target (B,), and whether they are certain to contain
-// all solutions (B,). `sets` is the largest number of sets of zeros that are tried.
+// for the targets (B, 12), the number of candidates of each target (B,), and whether these are
+// certain to contain all solutions (B,). `sets` is the largest number of sets of zeros of
+// half-angle tangents that are tried.
 nb::tuple general_candidates(const GeneralSpec& spec, nb::handle targets, int sets) {
   check_length("starts", 1, spec.starts.size());
   check_index("sets", 1, general_zero_sets + 1, sets);
@@ -268,7 +269,8 @@ nb::tuple general_candidates(const GeneralSpec& spec, nb::handle targets, int se
                         as_array(all.certain, NPY_BOOL, {count}));
 }
 
-// Returns both sides (14, 27), (14, 9) of the equations of an arm in its first numbering.
+// Returns the left sides (14, 27) and the right sides (14, 9) of the fourteen equations of an arm
+// (drivers/general.hpp), whose joints are numbered cyclically from spec.starts[0] on.
 nb::tuple general_equations(const GeneralSpec& spec, nb::handle target) {
   check_length("starts", 1, spec.starts.size());
   const Targets given(target, nb::none(), 6);

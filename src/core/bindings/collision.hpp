@@ -24,18 +24,19 @@ class PyCollisionModel {
   // Returns, for all pairs, the distances (k,), nearest points (k, 2, 3) and normals (k, 3) at q
   // (n,).
   nb::object distances(nb::handle q) const;
-  // Returns the smallest distance and the index of its pair; infinity and -1 without pairs. The
-  // distance of a pair that is allowed less than `clearance` is increased by the difference.
+  // Returns the smallest distance and the index of its pair; infinity and -1 without pairs. If a
+  // clearance below `clearance` suffices for a pair, the difference is added to its distance.
   nb::object min_distance(nb::handle q, double clearance) const;
   // Returns for each configuration (..., n) whether some pair is closer than the smaller of
   // `clearance` and the clearance that the pair is allowed.
   nb::object collides(nb::handle q, double clearance, int threads) const;
-  // Returns for each configuration (N, n) which pairs are closer than a distance (N, k).
+  // Returns (N, k): for each configuration (N, n) and each pair, whether the pair is closer than a
+  // distance.
   nb::object closer(nb::handle q, double distance) const;
-  // Returns what is known about the distances along a curve of cubic pieces between parameters s
-  // (N + 1,) with coefficients (4, N, n), and for ball joints anchors (N, n): a lower bound, the
-  // smallest distance seen, and the first part that may be closer than `clearance`: its beginning,
-  // its end and a pair (-1 for none).
+  // Returns bounds of the distances along a curve of cubic pieces between parameters s (N + 1,)
+  // with coefficients (4, N, n), and for ball joints anchors (N, n): a lower bound, the smallest
+  // distance seen, and the first part that may be closer than `clearance`: its beginning, its end
+  // and a pair (-1 for none).
   nb::object curve_bound(nb::handle s, nb::handle coefficients, nb::handle anchors,
                          double clearance, double absolute, double relative, bool first) const;
   // Returns the cost of all pairs that are closer than `distance` at q (n,), and its gradient (n,).

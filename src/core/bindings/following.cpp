@@ -160,8 +160,8 @@ class PyFollowing {
     layout_.from_kernel(now_.q, last_.data());
   }
 
-  // Returns the rows a·y >= b of close pairs at q (nq,) as a step there would have them: a and b
-  // (k, n + 1). Bounds of distances from earlier calls are reused.
+  // Returns the rows a·y >= b of close pairs, a and b (k, n + 1), that a step from q (nq,) would
+  // have. Bounds of distances from earlier calls are reused.
   nb::object close_pairs(nb::handle q) {
     const Configurations at(q, layout_, "q");
     if (at.leading() != 0 || !at.is_double())
@@ -179,7 +179,7 @@ class PyFollowing {
   }
 
   // Runs steps between targets (k + 1, follows, 4, 4), which may have any strides, with hold (k,
-  // feet); returns the configurations (k, nq) after them.
+  // feet); returns the configurations (k, nq) after the steps.
   nb::object run(nb::handle target, nb::handle hold) {
     const int n = layout_.nv(), size = 12 * of_.follows;
     auto* const targets = reinterpret_cast<PyArrayObject*>(target.ptr());

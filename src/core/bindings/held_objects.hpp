@@ -13,8 +13,8 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// Calls visit(object) for each of some objects, which may be invalid, until it returns a number
-// other than zero; returns this number.
+// Calls visit(object) for each of some objects, which may be invalid, until `visit` returns a
+// number other than zero; returns this number.
 template <class Visit>
 int visit_each(Visit&& visit, std::initializer_list<nb::handle> held) {
   for (const nb::handle object : held) {

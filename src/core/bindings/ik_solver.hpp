@@ -158,9 +158,10 @@ class PySolver {
   int targets() const { return fine_.ik.targets; }
   const OwnedProblem<double>& fine() const { return fine_; }
 
-  // Writes a target in the kernel's layout. `target` holds the numbers of one task's target
-  // (`put_numbers`) or is a list or tuple with those of each task; if the solver has one task,
-  // `single` tells whether a list holds numbers. Returns false if Python must convert or reject it.
+  // Writes a target in the kernel's layout. `target` holds the numbers of the target of one task
+  // (`put_numbers`), or is a list or tuple with such an object for each task; if the solver has one
+  // task, `single` tells whether a list holds numbers. Returns false if Python must convert or
+  // reject it.
   static constexpr int max_tasks = 8;
   bool read_target(nb::handle target, bool single, double* numbers) const;
 
@@ -347,7 +348,7 @@ void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
       merged = k % 4 < 2 ? merged + own.failed[k] : std::max(merged, own.failed[k]);
     }
   }
-  // Joints in no subproblem leave q0 if it is outside their limits.
+  // Joints in no subproblem move away from q0 if q0 is outside their limits.
   if (!(arrays.max_move > 0)) return;
   for (std::ptrdiff_t p = 0; p < count; ++p) {
     const double *const q0 = arrays.q0 + p * arrays.q0_stride, *const q = arrays.q + p * range.n;

@@ -22,7 +22,7 @@ using namespace nb::literals;
 using Address = std::uint64_t;
 using Handle = void*;
 
-// Functions of the CUDA driver, each with its status as the result.
+// Functions of the CUDA driver; each returns a status.
 struct Driver {
   int (*set_context)(Handle context);
   int (*allocate)(Address* pointer, std::size_t size, Handle pool, Handle stream);

@@ -118,8 +118,8 @@ nb::tuple interval_errors_of(const PySolver& solver, nb::handle q, nb::handle ta
 }
 
 // Returns the indices of configurations q (K, n) that are farther than `distance` from known ones
-// (M, n) and from each other: some joint differs by more, after multiples of its full turn (n,), if
-// that is not zero, are removed.
+// (M, n) and from each other. The distance is the largest difference of a joint, without multiples
+// of its full turn in `turns` (n,), unless that is zero.
 nb::object apart(nb::handle q, nb::handle known, nb::handle turns, double distance) {
   const int n = int(nb::len(turns));
   const Batch given(q, n, "q"), others(known, n, "known");
@@ -142,9 +142,10 @@ nb::object apart(nb::handle q, nb::handle known, nb::handle turns, double distan
   return as_array(kept);
 }
 
-// Returns, for each solution `before` (R, k, n) of a place, the index (R, k) of the nearest one
-// `after` (R, k, n) at the next place: nearer than `jump`, not on the other side of a fold (signs
-// (R, k), zero at a fold), and such that its own nearest solution is this one; else -1.
+// Returns, for each solution `before` (R, k, n) of a place, the index (R, k) of the nearest
+// solution `after` (R, k, n) at the next place. The index is -1 unless that solution is nearer than
+// `jump`, is not on the other side of a fold (signs (R, k), zero at a fold), and has the solution
+// `before` as its own nearest one.
 nb::object nearest_pairs(nb::handle before, nb::handle after, nb::handle sides_before,
                          nb::handle sides_after, nb::handle turns, double jump) {
   const npy_intp n = npy_intp(nb::len(turns)), rows = npy_intp(nb::len(before));

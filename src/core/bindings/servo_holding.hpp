@@ -49,7 +49,8 @@ class ServoHolding {
   int tasks() const { return int(share_.size()); }
   int target_of(int k) const { return sizes_[k]; }
 
-  // Begins to hold a task at `target` or, if that is null, where it is when fully switched on.
+  // Begins to hold a task at `target` or, if that is null, where the task is when it is fully
+  // switched on.
   void hold(int k, const double* target, double over) {
     Phase& phase = now_.phase[k];
     if (target) std::copy_n(target, sizes_[k], now_.target.data() + offset(k));
@@ -116,7 +117,7 @@ class ServoHolding {
   }
   void accept() { std::swap(now_, next_); }
 
-  // Held tasks stay held; those without a given target, where they are in the next step.
+  // Held tasks stay held: those without a given target are held where they are in the next step.
   void restart() {
     for (Phase& phase : now_.phase) phase.known = phase.given;
     std::fill(now_.error.begin(), now_.error.end(), 0.0);

@@ -61,8 +61,8 @@ inline bool put_values(nb::handle given, const Task<double>& task, const InputSp
   return std::all_of(into, into + count, [](double x) { return std::isfinite(x); });
 }
 
-// Writes the values of all tasks from a list or tuple with one for each or, if they may be
-// `stacked`, from an array (tasks, ...). Returns false if Python must convert them.
+// Writes the values of all tasks from a list or tuple with one object for each task or, if they may
+// be `stacked`, from an array (tasks, ...). Returns false if Python must convert them.
 inline bool put_each(nb::handle given, std::span<const Task<double>> tasks,
                      std::span<const InputSpec> inputs, bool target, bool stacked, double* to) {
   const bool several = tasks.size() > 1;

@@ -13,8 +13,9 @@ namespace supple {
 
 // After a change of limits, or a reset, joints may be faster than their limits on speed, or all of
 // them together faster than the bound on the norm. They then slow down as fast as their limits on
-// acceleration and jerk allow: until then, the limits in force are the lowest speeds that these
-// allow, but not above the speeds at the time of the change (`remember_peaks`).
+// acceleration and jerk allow: until then, the limits in force are the lowest speeds that the
+// limits on acceleration and jerk allow, but not above the speeds at the time of the change
+// (`remember_peaks`).
 class ServoLimits {
  public:
   // Factor of the speed of a joint with a jerk limit that leaves room for the rounding errors of

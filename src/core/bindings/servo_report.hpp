@@ -12,7 +12,7 @@
 
 namespace supple {
 
-// The rows of constraints in a step, G q̇ >= h, and what became of them.
+// The rows of constraints in a step, G q̇ >= h, and their states after the step.
 struct ConstraintRows {
   int count = 0;
   // (count, n), then (count,); `owner` is the index of a constraint, or -1 - k for the pair of
@@ -62,7 +62,8 @@ enum StepFlag : int {
   over_held = 1 << 17
 };
 
-// Ratios to its limit above which a value is at the limit, or exceeds it, despite rounding.
+// Ratios of a value to its limit: from the first on, the value counts as at the limit; above the
+// second, it counts as exceeding the limit. Both leave room for rounding.
 inline constexpr double at_limit_ratio = 1 - 1e-9, exceeded_ratio = 1 + 1e-9;
 inline constexpr double reported_loss = 0.01;  // smallest reported loss, as a fraction of a command
 

@@ -23,8 +23,8 @@ struct Field {
   const char* name;
   Value Spec::* member;
 
-  // The default of a nested spec is None, because an object of the module might outlive the module
-  // as a default argument.
+  // The default of a nested spec is None, because a default argument that is an object of the
+  // module might outlive the module.
   static constexpr bool nested = nb::detail::is_base_caster_v<nb::detail::make_caster<Value>>;
   using Given = std::conditional_t<optional && nested, std::optional<Value>, Value>;
 

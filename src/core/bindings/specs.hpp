@@ -236,7 +236,8 @@ struct LimitsSpec {
 // rotation (3, 3) or a pose.
 struct InputSpec {
   int velocity = 0, velocity_begin = 0, target = 0;
-  // A target may also be a whole configuration (nq,), of which the entries `positions` count.
+  // A target may also be a whole configuration (nq,), of which only the entries `positions` are
+  // used.
   std::vector<int> positions = {};
   int nq = 0;
 
@@ -282,14 +283,16 @@ struct TargetSpec {
 struct SolverSpec {
   int primary = 1;
   std::vector<Measure> measures = {};  // (m,)
-  // (m,): for the closest pose, for the minimization of failed starts, and for the search
+  // (m,): weights of the rows for the closest pose, for the minimization of failed starts, and for
+  // the search
   Doubles weights = {}, bounded_weights = {}, relaxed_weights = {};
   Doubles lower = {}, upper = {};                                   // (n,): joint limits
   Doubles seed_lower = {}, seed_range = {}, seed_stride = {};       // (n,): see `IkProblem`
   Doubles joint_scale = {}, joint_unit = {}, max_joint_steps = {};  // (n,), or empty
   Doubles wrap = {};   // (n,): 2π for joints with 2π wraps, else 0
   StepSpec step = {};  // only its damping and direction are used
-  // For the search, for the minimization of failed starts, and for the closest pose.
+  // Gains of Newton's method for the search, for the minimization of failed starts, and for the
+  // closest pose.
   double newton_gain = 0, bounded_newton_gain = 0, closest_newton_gain = 0;
   double max_step = 1;          // largest step of a joint in one iteration [rad or m]
   int iteration_factor = 1;     // factor of all iteration limits

@@ -29,7 +29,8 @@ namespace {
 using namespace nb::literals;
 
 constexpr int solution_fields = 12;
-// A larger joint angle in q0 may be in degrees.
+// A joint angle in q0 [rad] above this is probably in degrees by mistake: Python then checks q0
+// (motion/plausible.py).
 constexpr double largest_angle = 4 * 3.141592653589793;
 
 // The Python class of a solution, whose instances have only slots. Writing the slots of a new

@@ -143,7 +143,8 @@ nb::object rise(nb::handle planes, nb::handle poses, nb::handle points, nb::hand
   return made;
 }
 
-// Adds to `out` the way of a body with points (count, 3) at a pose (4, 4) out of a box.
+// Adds to `out` the displacement that takes a body with points (count, 3) at a pose (4, 4) out of a
+// box.
 void leave_box(const TerrainBox& box, const double* pose, const double* points, int count,
                double margin, double longer, double lowest, double* out) {
   double turned[3][3], moved[3], room[3];  // in the axes of the box

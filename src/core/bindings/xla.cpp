@@ -290,8 +290,8 @@ xla::Error* handler(xla::CallFrame* frame) {
   }
 }
 
-// Keeps a robot's frames, or these with its limits and a solver, in the table as long as the object
-// exists.
+// Keeps the frames of a robot, or its frames, its limits and a solver, in the table as long as the
+// object exists.
 class Registered {
  public:
   Registered(const PyChain& chain, int threads)

@@ -107,7 +107,8 @@ struct MetadataExtension {
 
 using Handler = Error*(CallFrame*);
 
-// Answers XLA's question for which version a function is made. Returns false for other calls.
+// Answers a call in which XLA asks for which version a function is made. Returns false for other
+// calls.
 inline bool answer_metadata(CallFrame& frame) {
   for (Extension* each = frame.extensions; each; each = each->next) {
     if (each->type != metadata_extension) continue;

@@ -57,7 +57,7 @@ struct Kept {
   int nv() const { return layout.nv(); }
 };
 
-// All that is kept, by its number. Numbers are random, because a compiled function that another
+// The data that is kept, by number. Numbers are random, because a compiled function that another
 // process loads must not find another robot. The table lives until the process ends.
 class Table {
  public:

@@ -1,5 +1,6 @@
-// Lists of solutions of poses: without duplicates, with the full turns of joints, sorted. The
-// solutions themselves come from the kernel (kernels/branches.cpp).
+// Lists of solutions of poses: removes duplicates, adds solutions that differ by full turns of
+// joints, and sorts all of them. The solutions themselves come from the kernel
+// (kernels/branches.cpp).
 #pragma once
 
 #include <algorithm>
@@ -163,10 +164,10 @@ class BranchSolver {
   std::vector<double> sorted_;
 };
 
-// An arm of seven joints, and the arms of six that it becomes with one joint fixed.
+// An arm of seven joints, and the arms of six joints that remain when one joint is fixed.
 struct GridOfArms {
   int coordinate;              // index in q of the fixed joint
-  std::vector<double> values;  // its values
+  std::vector<double> values;  // values of the fixed joint
   std::vector<Arm> arm;        // the arm for each value
 };
 

@@ -178,15 +178,16 @@ class BranchPolisher {
     return polish_branch(ik_, tolerances_, at_, [&] { step(); });
   }
 
-  // Takes a damped step of the arm's joints. Others may move the frame too, as the fixed joint of a
-  // redundant arm does; they stay where `begin` has placed them.
+  // Takes a damped step of the arm's joints. Other joints may move the frame, too, as the fixed
+  // joint of a redundant arm does; these stay where `begin` has placed them.
   void step() {
     hold_others(at_);
     descend(ik_, at_);
   }
 
   // Takes such a step on all lanes by the default damping rule. Code for other rules would triple
-  // its size and compile time; with them, candidates are polished one at a time.
+  // the size and compile time of this function; with other rules, candidates are polished one at a
+  // time.
   void wide_step() {
     hold_others(wide_);
     const int m = ik_.rows, n = ik_.chain.nv;

@@ -30,7 +30,7 @@ struct Correspondence {
   }
 
   // Returns the rotation that best moves the reached poses of the limbs onto their targets: its
-  // quaternion is the eigenvector of a symmetric matrix to the largest eigenvalue, found by
+  // quaternion is the eigenvector of a symmetric matrix for the largest eigenvalue, found by
   // squaring the matrix.
   Rotation<double> rotation() const {
     double N[4][4] = {
@@ -154,10 +154,11 @@ void move_base(const SolveRequest& request, Workspace& workspace, const Motion3&
   for (int j = 0; j < ik.chain.nq; ++j) q[base.joint[j]] = float(at.q[j]);
 }
 
-// Writes a seed that places the base to workspace.base_q (n,). The base is moved such that what the
-// limbs reach while it rests fits the targets best: the mean of all postures for the first seed,
-// and single postures from the tables for the next seeds. Then each limb takes the posture nearest
-// to its target, the base moves again, and each limb takes the first step toward its target.
+// Writes a seed that places the base to workspace.base_q (n,). The base is moved such that the
+// poses that the limbs reach with the base at rest fit the targets best: the means over all
+// postures for the first seed, and the poses of single postures from the tables for the next seeds.
+// Then each limb takes the posture nearest to its target, the base moves again, and each limb takes
+// the first step toward its target.
 void place_base(const SolveRequest& request, std::ptrdiff_t problem, Workspace& workspace,
                 int number) {
   const FreeBase& base = *request.base;

@@ -1,8 +1,9 @@
 // Work without Python's global interpreter lock (GIL), and how it ends when the interpreter exits.
 //
-// A daemon thread may still be running when the program ends. When it then requests the GIL, Python
-// terminates it by unwinding its stack, which would abort the process in C++ frames. At exit, the
-// interpreter therefore waits until all such work has stopped, and no new work may begin.
+// A daemon thread may still be running when the program ends. When the thread then requests the
+// GIL, Python terminates the thread by unwinding its stack, which would abort the process in C++
+// frames. At exit, the interpreter therefore waits until all such work has stopped, and no new work
+// may begin.
 #pragma once
 
 #include <Python.h>

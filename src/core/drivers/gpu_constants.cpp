@@ -52,7 +52,7 @@ template <class X>
 std::string member(const char* name, const X& x) {
   return std::string(".") + name + " = " + of(x);
 }
-// A member that points to the array of the same name, or is null if that is not there.
+// A member that points to the array of the same name, or is null if there is no such array.
 std::string array_of(const char* name, bool there = true) {
   return member(name, there ? name : "nullptr");
 }

@@ -245,8 +245,8 @@ std::pair<std::vector<Link>, Pose<double>> links_of(const IkProblem<double>& ik,
   return {links, product(pending, frame_pose(task.frame))};
 }
 
-// The coordinate along the last axis of its point that is nearest to the axis before it. In a wrist
-// whose axes intersect, this point is their intersection.
+// The coordinate, along the last axis, of the point of this axis that is nearest to the axis before
+// it. In a wrist whose axes intersect, this point is their intersection.
 double nearest_on_axis(const Pose<double>& last) {
   const Vec z = last.R.z, p = last.p;
   const double across = z.x * z.x + z.y * z.y;

@@ -1,4 +1,4 @@
-// Few corners of a convex hull, rounded so that it contains many points.
+// A convex hull of a few corners, padded (rounded) so that it contains many points.
 //
 // The point farthest from the hull of the corners so far becomes the next corner. A distance from a
 // hull only falls while corners are added: earlier distances are upper bounds, and only points with
@@ -19,7 +19,7 @@ struct RoundedHull {
   double padding;           // [m]: no point is farther than this from the hull of the corners
 };
 
-// Adds corners to some first ones until all `count` points (count, 3) are within `close` of their
+// Adds corners to the given ones until all `count` points (count, 3) are within `close` of their
 // hull, or there are `most` corners.
 inline RoundedHull rounded_hull(int count, const double* point, std::vector<int> corner, int most,
                                 double close) {

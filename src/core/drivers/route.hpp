@@ -1,8 +1,9 @@
 // The route with the fewest reconfigurations through configurations along a path.
 //
-// A graph has layers: the known configurations at successive places of a path. A step between two
-// layers is continuous, or the robot changes its configuration within a layer. Round k of dynamic
-// programming computes the least cost of every configuration that k changes suffice to reach.
+// A graph has layers: the known configurations at successive places of a path. A route takes
+// continuous steps from layer to layer; where there is none, the robot changes to another
+// configuration. Round k of dynamic programming computes the least cost of every configuration that
+// k changes suffice to reach.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Cubic splines through points, with continuous second derivatives.
 //
-// Between its points a spline may overshoot the limits of a joint. There its slopes and second
-// derivatives at the points are reduced, and each piece next to a changed point becomes three: with
-// two more knots, a piece has any slope and second derivative at both ends. It stays inside the
-// limits if its six B-spline coefficients do.
+// Between its points a spline may overshoot the limits of a joint. Then the slopes and second
+// derivatives at both ends of that piece are reduced, and each piece next to a changed point
+// becomes three: with two more knots, a piece can have any slope and second derivative at both
+// ends. The piece stays inside the limits if its six B-spline coefficients do.
 #pragma once
 
 #include <algorithm>
@@ -149,7 +149,7 @@ class LimitedSpline {
 
   double value(int i) const { return q_[i * stride_]; }
 
-  // Changes the ends of a piece that leaves the limits; returns whether they were not changed yet.
+  // Changes the ends of a piece that leaves the limits; returns whether an end has changed.
   bool limit(int i) {
     const std::size_t k = std::size_t(i);
     if (changed_[k] && changed_[k + 1]) return false;  // inside, up to rounding errors

@@ -75,8 +75,8 @@ class Tracker {
     return false;
   }
 
-  // Whether the tool is on the path halfway. A straight motion of the joints deviates from it by
-  // about the square of their step at most; a jump deviates farther.
+  // Whether the tool is on the path halfway. A straight motion of the joints deviates from the path
+  // by at most about the square of its length; a jump deviates farther.
   bool keeps(const double* q, const double* target, const double* then) {
     for (int i = 0; i < ik_.targets; ++i) at_.target[i] = target[i];
     halfway(ik_.chain, q, then, at_.q);

@@ -23,8 +23,8 @@ struct CollisionKernel {
   void (*distances)(const CollisionModel<double>&, const double* q, double* distance,
                     double* points, double* normal, double* scratch);
   // Returns the closest pair, or -1 if there are no pairs, and writes its points, normal and
-  // distance. The distance of a pair that is allowed less than `clearance` is increased by the
-  // difference.
+  // distance. If a clearance below `clearance` suffices for a pair, the difference is added to its
+  // distance.
   int (*closest)(const CollisionModel<double>&, const double* q, double clearance, double* distance,
                  double* points, double* normal, double* scratch);
   // A control loop that keeps its distance from obstacles (servo/guard.hpp). Its memory has

@@ -1,10 +1,10 @@
 // Position inverse kinematics, compiled once for each instruction set, which SUPPLE_ISA names.
 //
 // In a batch with one solution for each problem, each lane solves its own problem (batch.hpp). For
-// a single problem, or several solutions for each, each lane runs a different start of the same
-// problem (single.hpp). The iteration itself is in include/supple/ik/iterate.hpp, the decisions
-// shared with the GPU are in ik/policy.hpp, seeds in starts.hpp, results in solutions.hpp and
-// closest.hpp. near_q0.hpp bounds the displacement from q0.
+// a single problem, or for several solutions of each problem, each lane runs a different start of
+// the same problem (single.hpp). The iteration itself is in include/supple/ik/iterate.hpp, the
+// decisions shared with the GPU are in ik/policy.hpp, seeds in starts.hpp, results in solutions.hpp
+// and closest.hpp. near_q0.hpp bounds the displacement from q0.
 #include <new>
 
 #include "drivers/batch.hpp"

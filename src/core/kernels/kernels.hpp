@@ -187,9 +187,9 @@ class ReachTable;  // drivers/reach_table.hpp
 
 // A table of seeds, searched by the targets that they reach. Some seeds are the centers of
 // clusters; each seed is stored with its nearest center, in blocks of one seed per lane. Targets
-// are compared by their scaled values. In a block, half the squared norm follows the values of each
-// target; in a block of seeds, the same number increased by a penalty for discomfort follows it.
-// While the table is incomplete, it has no entries.
+// are compared by their scaled values. In a block, the values of each target are followed by half
+// their squared norm; in a block of seeds, the same number plus a penalty for discomfort comes
+// next. While the table is incomplete, it has no entries.
 struct Table {
   static constexpr int row = 8;  // joints per pack
   int entries;                   // number of seeds
@@ -321,7 +321,8 @@ struct BranchKernel {
   // Computes the candidates (k, 6) of an arm before they are polished, for the first numbering of
   // its joints, from at most `sets` sets of zeros; returns their number k <= 24 sets.
   int (*candidates)(const Arm&, const double* target, int sets, double* angle, bool& certain);
-  // Computes both sides (14, 27), (14, 9) of the equations of an arm in its first numbering.
+  // Computes the left sides (14, 27) and the right sides (14, 9) of the fourteen equations of an
+  // arm (drivers/general.hpp) in its first numbering.
   void (*equations)(const Arm&, const double* target, double* left, double* right);
 };
 

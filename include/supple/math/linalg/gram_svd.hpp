@@ -1,6 +1,7 @@
-// The singular value decomposition of a matrix by the smaller one of J Jᵀ and Jᵀ J, on packs: a
-// tridiagonal matrix, QL iterations with implicit shifts, and one-sided Jacobi rotations among the
-// directions with small singular values. Constants are explained in docs/constants.md.
+// The singular value decomposition of a matrix J, from the smaller one of J Jᵀ and Jᵀ J, on packs,
+// in three steps: reduction to a tridiagonal matrix, QL iterations with implicit shifts, and
+// one-sided Jacobi rotations among the directions with small singular values. Constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/math/linalg/padded.hpp"
@@ -9,7 +10,7 @@ namespace supple::inline SUPPLE_ISA {
 
 inline constexpr int most_ql_rounds = 30;       // for one eigenvalue
 inline constexpr int most_small_rotations = 8;  // rounds of rotations among small directions
-// Largest error of σ² of the small directions by rounding, relative to the bound on small σ².
+// Largest rounding error of σ² of a small direction, relative to the bound below which σ² is small.
 inline constexpr double gram_noise = 1e-6;
 
 // Number of entries of scratch memory that `gram_svd` needs.

@@ -193,7 +193,7 @@ SUPPLE_INLINE mask_t<L> is_null(const L& square) {
 
 // Sets to zero all null rows, and all rows that the last sweep made shorter than the rounding
 // errors of their previous value. Without rounding, such a row is zero, because it is a combination
-// of the others; if it stayed, it would shrink in every sweep and never become orthogonal.
+// of the others; if such a row stayed, it would shrink in every sweep and never become orthogonal.
 // `squares` (k) keeps the squared lengths between sweeps.
 template <class L>
 SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {

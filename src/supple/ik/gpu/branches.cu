@@ -3,10 +3,10 @@
 // supple/ik/branch.hpp).
 //
 // Two CUDA kernels: `find` computes the candidates of each target with one thread, and `verify`
-// checks each candidate with a thread of its own. `find` needs all registers, `verify` few. They
-// solve all targets, or those of a list, whose length only the GPU knows. In a world, `choose`
-// decides blocked targets, and `keep` drops solutions that collide; both use a thread for each
-// solution.
+// checks each candidate with a thread of its own. `find` needs all registers, `verify` few. Both
+// solve all targets, or the targets in a list, whose length only the GPU knows. In a world,
+// `choose` decides blocked targets, and `keep` drops solutions that collide; both use a thread for
+// each solution.
 //
 // Compiled at run time for one robot: given.hpp holds its constants and those of its arm, `Arm`
 // (branches.py), with one sample of each continuum.

@@ -210,8 +210,9 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
 }
 
 // Rejects the solutions of the warp's threads that collide; unless `several`, only those before the
-// first that is free. Returns whether the solution of this thread is rejected. `rejected` counts
-// the rejected ones, the first of which is written, unless another solution was written before.
+// first that does not collide. Returns whether the solution of this thread is rejected. `rejected`
+// counts the rejected ones, the first of which is written, unless another solution was written
+// before.
 __device__ __noinline__ bool reject_colliding(const Request& request, int problem,
                                               Polished& polished, int iterations, int starts,
                                               const KeptSolutions& kept, int& rejected) {

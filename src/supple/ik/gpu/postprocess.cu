@@ -1,5 +1,5 @@
 // Postprocessing of solutions: 2π wraps, and motion toward a posture or q0, with one thread for
-// each solution; and removal of solutions that this has made equal.
+// each solution. Then removes solutions that have become equal to others.
 #include "problem.hpp"
 
 namespace supple {

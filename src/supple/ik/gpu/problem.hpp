@@ -102,7 +102,7 @@ extern __device__ void settle(const Request& request, int problem, const double*
 extern __device__ bool collides(const Request& request, int problem, const double* q);
 // The same for the configurations of a warp's threads, which all call it and share the pairs of one
 // configuration after the other; `there` tells whether a thread has one. Returns a bit for each
-// configuration that collides; unless `all`, only for those before the first that is free.
+// configuration that collides; unless `all`, only for those before the first that does not collide.
 extern __device__ unsigned colliding(const Request& request, int problem, const double* q,
                                      bool there, bool all);
 

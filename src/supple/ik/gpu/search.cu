@@ -13,9 +13,9 @@ constexpr int listed = 4;  // starts of each problem that use seeds of the table
 
 namespace {
 
-// Targets are compared with the table by a product of matrices: each row of the first is a target,
-// relative to the mean of the table and followed by ones; each column of the second is a scaled
-// seed with the opposite sign, followed by the offset of its distance in two parts (see
+// Targets are compared with the table by a product of matrices: each row of the first matrix is a
+// target, relative to the mean of the table and followed by ones; each column of the second matrix
+// is a scaled seed with the opposite sign, followed by the offset of its distance in two parts (see
 // packed_table.py).
 constexpr int steps = (numbers + 2 + 7) / 8;  // products of 8 values that one distance takes
 
@@ -25,9 +25,9 @@ __device__ __forceinline__ float packed(float far, unsigned where, unsigned bits
   return __uint_as_float((__float_as_uint(far) & ~bits) | where);
 }
 
-// Finds the nearest seed in each of the `listed` parts of the table, for 16 `tiles` targets of one
-// warp, and copies the targets in the precision of the search. Lane 4 g + p has the targets g and g
-// + 8 of each tile of 16, and part p.
+// Finds the nearest seed in each of the `listed` parts of the table, for 16 * `tiles` targets of
+// one warp, and copies the targets in the precision of the search. Lane 4 g + p has the targets g
+// and g + 8 of each tile of 16, and part p.
 template <int tiles>
 __device__ __forceinline__ void find_nearest_seeds(const Request& request, int first) {
   const int lane = threadIdx.x % 32, group = lane / 4, part = lane % 4;
@@ -191,7 +191,8 @@ struct PolishRoughly {
   __device__ bool stopped() const { return true; }  // after a few steps, `explore` takes over
 };
 
-// Whether `finish` polishes by itself, in registers.
+// Whether `finish` contains its own polishing loop, with the state in registers; otherwise it calls
+// `polish_start`, as `explore` does.
 constexpr bool polishes = !large && !remembers && sizeof(SearchReal) < sizeof(double);
 
 }  // namespace
