@@ -129,8 +129,8 @@ SUPPLE_FN void curve_position(const JointCurve<T>& curve, const Chain<T>& chain,
 }
 
 // Returns a bound on the deviation of the rotation of a ball joint from its chord, on the part from
-// x0 to x1 after the beginning of a piece. `c` is the first coefficient; each other one is `stride`
-// numbers after the one before.
+// x0 to x1 after the beginning of a piece. `c` is the first coefficient; the others follow at
+// intervals of `stride` numbers.
 //
 // Let r(x) be the rotation vector, and φ(x) the rotation vector from an end of the part to x. The
 // angular velocity is ω = J(r) r' = J(φ) φ'. As ‖J‖ <= 1 and ‖dJ[a] b‖ <= ‖a‖ ‖b‖/2,

@@ -1,8 +1,9 @@
 // The distance of two convex cores by the method of Gilbert, Johnson and Keerthi (1988).
 //
-// The difference {a - b} of two cores is convex; its point v nearest to the origin gives their
-// nearest points. A simplex in it yields an upper bound of the distance, |v|, and the support w in
-// the direction -v a lower bound, v·w/|v|. The method ends where the two meet to rounding.
+// The difference {a - b} of two cores is convex; the point v of this set nearest to the origin
+// gives the nearest points of the cores. A simplex in it yields an upper bound of the distance,
+// |v|, and the support w in the direction -v a lower bound, v·w/|v|. The method ends when both
+// bounds agree up to rounding.
 #pragma once
 
 #include "supple/collision/point.hpp"
@@ -11,8 +12,9 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Improves the nearest points of two cores by projecting each point on the other core, in turn;
-// each projection brings the points closer. Without it, the search on curved cores would end at a
-// distance that is too large by about 1e-8 times their size, because its simplices become thin.
+// each projection brings the points closer. Without these projections, the search on curved cores
+// would end at a distance that is too large by about 1e-8 times their size, because its simplices
+// become thin.
 template <class T>
 SUPPLE_FN void polish(const Shape<T>& a, const Shape<T>& b, T close, Contact<T>& found) {
   if (a.kind == ShapeKind::hull || b.kind == ShapeKind::hull) return;

@@ -143,9 +143,9 @@ SUPPLE_FN Vec3<T> reduce(Simplex<T>& s) {
   return v;
 }
 
-// The same for a simplex all of whose corners spanned the nearest point before the cores moved a
-// little. If all of them still span it, as they usually do, no other choice of corners is
-// considered.
+// Reduces, as `reduce` does, a simplex all of whose corners spanned the nearest point before the
+// cores moved a little. If all of them still span it, as they usually do, no other choice of
+// corners is considered.
 template <class T>
 SUPPLE_FN Vec3<T> reduce_again(Simplex<T>& s) {
   NearestCorners<T> best;

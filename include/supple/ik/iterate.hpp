@@ -28,8 +28,8 @@ SUPPLE_FN constexpr T joint_unit(const IkProblem<T>& ik, int j) {
   return ik.joint_unit ? ik.joint_unit[j] : T(1);
 }
 
-// Whether joint j is prismatic and its range is infinite or long compared with the robot. The
-// length of its steps is not bounded, because the error is linear in its position.
+// Whether joint j is prismatic and its range is infinite or long compared with the robot. The steps
+// of such a joint are not bounded, because the error is linear in its position.
 template <class T>
 SUPPLE_FN constexpr bool is_long(const IkProblem<T>& ik, int j) {
   return ik.max_joint_steps && !(ik.max_joint_steps[j] < T(1e30));
@@ -281,10 +281,10 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
 //
 //   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and for the rotation, half of  wᵢ × wⱼ
 //
-// This neglects the second derivatives of goals other than poses, of tasks relative to a moving
-// base, and of the rotation of a frame that may turn about an axis. Call it after `evaluate`, which
-// leaves the poses of the joints in the scratch memory. H is n x n; only its lower triangle is
-// used.
+// These formulas neglect the second derivatives of goals other than poses, of tasks relative to a
+// moving base, and of the rotation of a frame that may turn about an axis. Call it after
+// `evaluate`, which leaves the poses of the joints in the scratch memory. H is n x n; only its
+// lower triangle is used.
 template <class L, class T>
 SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>& at, L* H) {
   const Chain<T>& chain = ik.chain;

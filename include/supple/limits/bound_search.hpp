@@ -3,12 +3,12 @@
 //
 //   minimize  ‖J y‖² + λ² ‖y‖²   subject to   A (x + y) = b,  low <= x + y <= high
 //
-// by the dual method of Goldfarb and Idnani. It starts at the minimizer subject to the equations
-// alone, then repeatedly adds the bound that is violated most and drops bounds whose multipliers
-// would change sign. Each bound added or dropped takes one iteration, even where most joints are at
-// their bounds. With the Cholesky factor H = L Lᵀ of the Hessian and reflections Q, the matrix D =
-// Q L⁻¹ makes the normals N of the active bounds triangular: D N = [R; 0]. Constants are explained
-// in docs/constants.md.
+// by the dual method of Goldfarb and Idnani. The method starts at the minimizer subject to the
+// equations alone, then repeatedly adds the bound that is violated most and drops bounds whose
+// multipliers would change sign. Each bound added or dropped takes one iteration, even where most
+// joints are at their bounds. With the Cholesky factor H = L Lᵀ of the Hessian and reflections Q,
+// the matrix D = Q L⁻¹ makes the normals N of the active bounds triangular: D N = [R; 0]. Constants
+// are explained in docs/constants.md.
 #pragma once
 
 #include "supple/math/linalg/padded.hpp"

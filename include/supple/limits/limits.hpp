@@ -1,5 +1,5 @@
 // Joint limits: the admissible speeds of a joint in the next step, and how a step is scaled to keep
-// them.
+// the limits.
 #pragma once
 
 #include "supple/math/lane.hpp"
@@ -34,7 +34,7 @@ inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * N
 inline constexpr int longest_ramp = 1 << 20;
 
 // Returns the largest change of the speed in a step of length dt [s] of a joint with a jerk limit.
-// `ramp` is its jerk limit times dt².
+// `ramp` is the jerk limit of the joint times dt².
 template <class L, class T>
 SUPPLE_INLINE L largest_smooth_change(const JointLimit<T>& limit, const L& dt, const L& ramp) {
   return min(L(limit.acceleration) * dt, ramp * L(T(longest_ramp)));

@@ -34,7 +34,7 @@ SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& spa
 // `braking_speed` for steps of different lengths: `later` (count >= 1) holds the lengths of the
 // steps after this one; the last length repeats. Each further step of braking, of length h, allows
 // a speed that is higher by a h, and uses up the distance that this additional speed covers until
-// that step begins. A result above `max_speed` is not exact.
+// that step begins. A result above `max_speed` is not accurate.
 template <class L, class T>
 SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, const T* later,
                           int count, const L& max_speed, L& span) {

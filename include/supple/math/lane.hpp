@@ -65,8 +65,8 @@
 #else
 #define SUPPLE_UNROLL_HOST _Pragma("GCC unroll 8")
 #endif
-// The same also on a GPU, if the length is a `Fixed` size N of at most 8: its compiler does not
-// unroll the loops of long functions by itself.
+// Unrolls such a loop on a GPU, too, if the length is a `Fixed` size N of at most 8: its compiler
+// does not unroll the loops of long functions by itself.
 #if defined(__CUDACC__)
 #define SUPPLE_UNROLL_SHORT _Pragma("unroll (short_size<N>)")
 #else

@@ -103,7 +103,7 @@ SUPPLE_INLINE void integrate(const Chain<T>& chain, N nv, const L* q, const L* v
     set_vector(next + j, integrate_ball(vector_at(q + j), vector_at(v + j)));
   });
 }
-// The same for the velocity v (nv) in the time dt.
+// Writes the configuration that the velocity v (nv) reaches from q in the time dt, as above.
 template <class L, class T, class N, class Clip>
 SUPPLE_INLINE void integrate(const Chain<T>& chain, N nv, const L* q, const L* v, const L& dt,
                              L* next, Clip&& clip) {

@@ -33,8 +33,8 @@ SUPPLE_FN T largest_opening(const Servo<T>& servo, const Holding<T>& held, const
   return most;
 }
 
-// Computes the speeds [low, high] (n) that the limits of position and speed allow. They always
-// include zero.
+// Computes the speeds [low, high] (n) that the limits of position and speed allow. These intervals
+// always include zero.
 template <class T>
 SUPPLE_FN void loose_box(const Servo<T>& servo, const ServoState<T>& state, T* low, T* high) {
   for (int j = 0; j < servo.chain.nv; ++j) {

@@ -1,12 +1,12 @@
 // Rows a·y >= b of the pairs of shapes that one step may bring too close to each other.
 //
 // A pair at the distance d that should keep d₀ may approach by a share of d - d₀ in a step; a pair
-// that is closer than d₀ is driven apart by a share of the missing distance. The distance is linear
-// in the displacements y near the configuration, with the normal at the nearest points. Rows may be
-// violated: the caller adds their weighted violation to its cost. The faster the parts of a pair
-// move, the larger is the distance below which the pair has a row. The search for the distance of a
-// pair starts from the corners that were nearest in an earlier step. A foot that stands has no rows
-// with the world; a foot that is about to stand may touch the world. Constants are explained in
+// that is closer than d₀ is driven apart by a share of the missing distance. The distance is
+// linearized in the displacements y, with the normal at the nearest points. Rows may be violated:
+// the caller adds their weighted violation to its cost. The faster the parts of a pair move, the
+// larger is the distance below which the pair has a row. The search for the distance of a pair
+// starts from the corners that were nearest in an earlier step. A foot that stands has no rows with
+// the world; a foot that is about to stand may touch the world. Constants are explained in
 // docs/constants.md.
 #pragma once
 
@@ -27,7 +27,7 @@ struct ContactDemand {
   T max_separation;    // largest distance by which a pair is driven apart in a step [m]
   T weight;            // weight of a row [1/m]
   T max_slack;         // rows that the last displacement meets by more than this are left out [m]
-  const int* foot;     // (moving,): index of the foot that the body is, or -1
+  const int* foot;     // (moving,): index of the foot if the body is a foot, else -1
   T hold;              // factor of the weights of a foot that stands
 };
 

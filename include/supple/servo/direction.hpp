@@ -69,8 +69,8 @@ SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T*
   return found;
 }
 
-// Computes the shortest joint motion x (n) with J x = d. Returns whether it exists, to the
-// precision `same_direction`.
+// Computes the shortest joint motion x (n) with J x = d. Returns whether such a motion exists, to
+// the precision `same_direction`.
 template <class T>
 SUPPLE_FN bool along_direction(int m, int n, const T* J, const T* d, T* x, T* scratch) {
   T *A = scratch, *left = A + m * m;

@@ -43,9 +43,9 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
   return weighted;
 }
 
-// The smallest λ² that is used with joint weights, relative to the square of the weighted J. It is
-// above that of `boxed_step` (`ridge`), so that the weights determine the part of the motion that
-// the task leaves free.
+// The smallest λ² that is used with joint weights, relative to the square of the weighted J. This
+// value is above that of `boxed_step` (`ridge`), so that the weights determine the part of the
+// motion that the task leaves free.
 template <class T>
 inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
 

@@ -22,7 +22,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Largest ratio of curvature to the smallest stiffness of the system up to which this step is used.
-// The curvature is that of the rows along the offset that postures keep from being corrected.
+// The curvature is that of the rows along the part of the offset that postures keep from being
+// corrected.
 template <class T>
 inline constexpr T largest_conflict = T(10);
 
@@ -252,7 +253,7 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
     gradient_of(of, m, n, U + i * m, direction(i), slope);
     for (int j = 0; j < n; ++j) slope[j] = of.stopped[j] == 0 ? slope[j] : T(0);
     h[i] = dot(n, slope, direction(i));
-    // The fold of only the rows that bend.
+    // The fold according to the rows that bend alone.
     const T own = S[i] / sigma[chosen[i]] * h[i], side = along_u[i] >= 0 ? T(1) : T(-1),
             part = abs(along_u[i]) - square(sigma[chosen[i]]) / (2 * abs(own));
     if (side * own < 0 && part > 0) add_scaled(0, t, T(side * part), left + chosen[i] * t, e);

@@ -7,7 +7,7 @@
 //
 // inside the box of the limits on position, speed, acceleration and jerk. The first sum has the
 // frames that follow, with very large weights for feet that stand; p₀ leads to the neutral posture;
-// y₀ is the displacement of the last step; the term with y₀ lets joints pass singularities without
+// y₀ is the displacement of the last step, and its term lets joints pass singularities without
 // turning back. The last sum has the pairs of shapes that would come too close (contact_rows.hpp).
 // Weights instead of priorities keep the step continuous where demands conflict.
 //
@@ -77,7 +77,7 @@ namespace supple::inline SUPPLE_ISA {
 inline constexpr int pivot_rounds = 6;          // most rounds of block pivoting
 inline constexpr int descent_rounds = 60;       // most rounds of the method that takes over
 inline constexpr int feet_rounds = 8;           // most corrections of standing feet
-inline constexpr double feet_tolerance = 1e-7;  // bound on their weighted errors
+inline constexpr double feet_tolerance = 1e-7;  // bound on the weighted errors of standing feet
 inline constexpr int longest_share =
     8;  // largest share in `best_share`; 1 is best if no row changes
 
@@ -252,7 +252,7 @@ SUPPLE_FN int add_rows(const Following<T>& of, int rows, const FollowMemory<T>& 
 }
 
 // Factors H = G + Σ k² a aᵀ of the free joints, with the first `on` rows k a in m.on, and replaces
-// m.sum by the solution for them; entries of fixed joints become zero.
+// m.sum by the solution for these joints; entries of fixed joints become zero.
 template <class T>
 SUPPLE_FN bool solve_free(const Following<T>& of, const T* active, int on,
                           const FollowMemory<T>& m) {
@@ -349,8 +349,8 @@ SUPPLE_FN bool pivot_to_minimum(const Following<T>& of, FollowState<T>& state, i
 }
 
 // Returns the share of a direction m.d from m.y, up to `most`, at which the cost is smallest. The
-// slope of the cost grows with the share. It is linear between the shares at which a row begins or
-// ceases to fall short, because only rows that fall short count.
+// slope of the cost grows with the share. The slope is linear between the shares at which a row
+// begins or ceases to fall short, because only rows that fall short count.
 template <class T>
 SUPPLE_FN T best_share(const Following<T>& of, int rows, const FollowMemory<T>& m, T most) {
   const int n = of.chain.nv, s = padded<T>(n);

@@ -145,7 +145,7 @@ SUPPLE_FN int low_corners(const Shape<T>& shape, const Vec3<T>& n, Vec3<T>* corn
 // speeds. `inside` becomes true if a pair is closer than the clearance. Returns the number of rows,
 // at most most_guard_rows().
 //
-// Rows have precedence over those after them. Pairs inside the clearance therefore have three:
+// Rows have precedence over those after them. Pairs inside the clearance therefore have three rows:
 // first no pair comes closer, then each of them gains a little, which leaves room for the curvature
 // of the step, and only then each is driven out, the deepest first. Where not all can be driven out
 // at once, some are, and the others stay as they are. Corners of a shape that are hardly farther
@@ -296,7 +296,7 @@ SUPPLE_FN GuardedStep guard_step(const CollisionModel<T>& model, Guard<T>& guard
     return made;
   }
   for (int i = 0; i < n; ++i) x[i] = m.stop[i];
-  // The stop that was certified in the step before. It is no longer certified only if the joints or
+  // The stop that was certified in the step before. The certificate is lost only if the joints or
   // obstacles have not moved as predicted.
   made.stop = guard.stop;
   if (guard.stop == StopKind::none) made.stop = certified_stop<L>(model, guard, q, x, v, m, other);

@@ -1,9 +1,9 @@
 // Mode "halt": the motion slows down before a singularity and stops there.
 //
 // The speed along the command, as a fraction of the command, is at most a factor that falls
-// linearly with the condition number (the ramp), unless it was already higher in the previous step
-// and the limits prevent it from being lower. To ensure this, a step is taken only if the stop
-// after it never becomes faster while it is above the ramp.
+// linearly with the condition number (the ramp), unless this speed was already higher in the
+// previous step and the limits prevent a lower speed. To ensure this, a step is taken only if the
+// stop after it never becomes faster while it is above the ramp.
 #pragma once
 
 #include "supple/servo/condition.hpp"
@@ -16,7 +16,7 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 inline constexpr T trial_length = T(1e-3);
 
-// Factor of a speed that counts as the same speed, larger than rounding errors.
+// Ratio of two speeds up to which they count as equal, with room for rounding errors.
 template <class T>
 inline constexpr T same_speed = 1 + T(1e-10);
 
@@ -72,11 +72,11 @@ SUPPLE_FN bool stops_on_ramp(const Servo<T>& servo, const Stopper<T>& of, const 
   });
 }
 
-// `stoppable_factor` for a motion that halts: the joints can stop on the ramp (`stops_on_ramp`), at
-// a configuration whose condition number allows it. `halts` becomes true if a larger factor would
-// lead too close to a singularity; the step must then be on the ramp even if it leads away from the
-// singularity at first. d (m) = J x is `unit` times the command, `here` the condition number of J.
-// The factor is above `most` only if the box requires it.
+// Returns a factor as `stoppable_factor` does, for a motion that halts: the joints can stop on the
+// ramp (`stops_on_ramp`), at a configuration whose condition number allows it. `halts` becomes true
+// if a larger factor would lead too close to a singularity; the step must then be on the ramp even
+// if it leads away from the singularity at first. d (m) = J x is `unit` times the command, `here`
+// the condition number of J. The factor is above `most` only if the box requires it.
 template <class T>
 SUPPLE_FN T halting_step(const Servo<T>& servo, const ServoState<T>& state, const Stopper<T>& of,
                          const T* d, T unit, T here, T most, const T* x, const T* low,

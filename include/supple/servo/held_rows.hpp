@@ -8,8 +8,8 @@
 //   dφ = -M(φ) w dt,   M(φ) = 1 + φ×/2 + (1 - θ/2 cot(θ/2)) φ×φ×/θ²,   θ = |φ|
 //
 // The row of a coupling, by which a joint follows the polynomial p of the position of another one,
-// is that of q - p(q_leader). Its curvature counts in corrections (holding.hpp), not in the rules
-// for singular directions.
+// is that of q - p(q_leader). The curvature of this row is considered in corrections (holding.hpp),
+// not in the rules for singular directions.
 #pragma once
 
 #include "supple/servo/state.hpp"

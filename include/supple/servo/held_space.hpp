@@ -1,9 +1,9 @@
 // The held tasks of a step: their rows A and errors e, and the space of the joint speeds that leave
 // them in place.
 //
-// The rows of A are L Q with orthonormal rows Q: a row of J becomes J - (J Qᵀ) Q, the Jacobian of
-// the robot whose tasks are held. Every step, and every damping rule, then sees the singularities
-// of that robot. The speeds x = Qᵀ L⁻¹ b are those that the held tasks require. Tuned constants are
+// The rows of A are L Q with orthonormal rows Q: J becomes J - (J Qᵀ) Q, the Jacobian of the robot
+// whose tasks are held. Every step, and every damping rule, then sees the singularities of that
+// robot. The speeds x = Qᵀ L⁻¹ b are those that the held tasks require. Tuned constants are
 // explained in docs/constants.md.
 #pragma once
 
@@ -268,7 +268,7 @@ SUPPLE_FN void held_factors(const Servo<T>& servo, const Holding<T>& held, int m
 }
 
 // Replaces the accelerations Ȧ(v)v of all held rows by their coordinates in the space of A,
-// (rank,). `bias` has room for twice as many.
+// (rank,). `bias` has room for twice as many entries.
 template <class T>
 SUPPLE_FN void held_bias(const Servo<T>& servo, const Holding<T>& held, T* bias) {
   T* const picked = bias + servo.held_rows;
@@ -280,7 +280,7 @@ SUPPLE_FN void held_bias(const Servo<T>& servo, const Holding<T>& held, T* bias)
   solve_triangle(held.count, t, static_cast<const T*>(picked), T(0), bias);
 }
 
-// Returns the rows of the tasks with all held rows after them.
+// Returns the rows of the tasks, followed by all held rows.
 template <class T>
 SUPPLE_FN StepRows<T> rows_with_held(const Servo<T>& servo, const StepRows<T>& rows) {
   const int all = rows.all + servo.held_rows;

@@ -16,8 +16,8 @@ SUPPLE_FN constexpr int held_step_scratch(int m, int n, int held) {
          row_factor_scratch(n, held) + (n + 16) * (3 * n + 2 * 16 + 8) + 10 * 16;
 }
 
-// Computes the step of.dq for m > n rows J, padded, none of which belongs to a single joint. Leaves
-// of.used_J as it is. Returns false if J is not far from singular.
+// Computes the step of.dq for m > n rows J, padded, none of which belongs to a single joint. Does
+// not change of.used_J. Returns false if J is not far from singular.
 template <class T>
 SUPPLE_NOINLINE_DEVICE bool dense_step(int m, int n, const StepProblem<T>& of, const T* J,
                                        T* scratch) {

@@ -104,8 +104,8 @@ SUPPLE_FN void leave_room_to_stop(const Servo<T>& servo, const ServoState<T>& st
 }
 
 // Whether the joints that move held tasks can stop together after a step at the speeds x (n), with
-// the tasks in place: by a simulation, in which corrections along the rows of the tasks represent
-// the accelerations that the curvature of the motion requires.
+// the tasks in place. A simulation decides; in it, corrections along the rows of the tasks
+// represent the accelerations that the curvature of the motion requires.
 template <class T>
 SUPPLE_NOINLINE bool can_stop(const Servo<T>& servo, const ServoState<T>& state, const T* x,
                               T share) {

@@ -59,7 +59,8 @@ SUPPLE_FN void solve_equations(const Servo<T>& servo, const ServoState<T>& state
   constrained_step(of.m, n, of.J, of.lambda2, of.low, of.high, servo.max_norm, rows, x, active_set);
 }
 
-// `fit_in_rows` with held tasks: x (n) also moves their rows as their shares require.
+// Does what `fit_in_rows` does, and x (n) also moves the rows of held tasks as the shares of these
+// tasks require.
 template <class T, class M, class N>
 SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
                                 const T* high, T* x, T* scratch) {

@@ -154,8 +154,8 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
 }
 
 // Applies the limits in a control loop, where speeds settle and directions are kept over many
-// steps: state.dq -> state.qd and state.q. After the step of yielding.hpp, state.J and state.e
-// become J at the start of the step and its command again.
+// steps: state.dq -> state.qd and state.q. After the step of yielding.hpp, state.J becomes J at the
+// start of the step again, and state.e the command.
 template <class T>
 SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.nv;

@@ -83,8 +83,8 @@ SUPPLE_FN bool find_parts(const StepRows<T>& of, int* label, int* row_label, int
   return all;
 }
 
-// Lists the members of a part: the indices whose label is `part` and whose entry of `left_out` is
-// zero, if it is given. Returns their number.
+// Lists the members of a part: the indices whose label is `part` and, if `left_out` is given, whose
+// entry of it is zero. Returns the number of these indices.
 template <class T>
 SUPPLE_FN int members(int count, const int* label, int part, const T* left_out, int* member) {
   int found = 0;

@@ -6,9 +6,10 @@
 //
 //   (J_cᵀ J_c + P) x = Jᵀ e
 //
-// They are solved for the offset o and the velocity t of the target at once: the step is gain x_o +
-// x_t. Iterative refinement with residuals of J itself restores the accuracy that J_cᵀ J_c loses,
-// and verifies it: the last correction must be small. Constants are explained in docs/constants.md.
+// These equations are solved for the offset o and the velocity t of the target at once: the step is
+// gain x_o + x_t. Iterative refinement with residuals of J itself restores the accuracy that J_cᵀ
+// J_c loses, and verifies it: the last correction must be small. Constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include "supple/math/linalg/padded.hpp"

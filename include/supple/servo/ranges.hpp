@@ -24,8 +24,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Whether rows may be left out of a step. They may not if weights, clamps, or values kept from the
-// previous step refer to rows by their index.
+// Whether rows may be left out of a step. Rows may not be left out if weights, clamps, or values
+// kept from the previous step refer to rows by their index.
 template <class T>
 SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;

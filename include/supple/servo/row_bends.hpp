@@ -55,7 +55,8 @@ SUPPLE_NOINLINE_DEVICE void add_points_bends(const Chain<T>& chain, const Task<T
   }
 }
 
-// As above, for the twist of a task's frame in world axes, with p (6).
+// Adds the second derivatives of p·f, as above, where f are the position and the rotation of a
+// task's frame in world axes, and p (6) is fixed.
 template <class T>
 SUPPLE_NOINLINE_DEVICE void add_frame_bends(const Chain<T>& chain, const Task<T>& task,
                                             const Pose<T>* joint_poses, const T* p, int s, T* H,
@@ -88,8 +89,8 @@ SUPPLE_NOINLINE_DEVICE void add_frame_bends(const Chain<T>& chain, const Task<T>
   });
 }
 
-// As above, but for the rows of a task of any kind; p has one entry per row. `memory` has 2 n
-// entries.
+// Adds the second derivatives of p·f, as above, where f are the rows of a task of any kind; p has
+// one entry per row. `memory` has 2 n entries.
 template <class T>
 SUPPLE_NOINLINE void add_rows_bends(const Chain<T>& chain, const Task<T>& task,
                                     const Pose<T>* joint_poses, const T* p, int s, T* H,

@@ -75,8 +75,9 @@ SUPPLE_FN void add_twist_gradient(const Chain<T>& chain, const Task<T>& task,
   if (at.pointed) turn(own, of_w);
 }
 
-// As above, for the velocity of the weighted sum of points of a task, with p (3), in one pass from
-// the root to the leaves and one pass back. `memory` has 13 entries for each joint.
+// Adds to g (n) the gradient of p·v, where v is the velocity of the weighted sum of points of a
+// task, and p (3) is fixed: in one pass from the root to the leaves and one pass back. `memory` has
+// 13 entries for each joint.
 template <class T>
 SUPPLE_NOINLINE_DEVICE void sweep_points_gradient(const Chain<T>& chain, const Task<T>& task,
                                                   const Pose<T>* joint_poses, const Vec3<T>& p,

@@ -57,9 +57,9 @@ template <class T>
 inline constexpr T crossing_ratio = T(0.7);  // ρ
 template <class T>
 inline constexpr T fold_share = T(0.7);  // fraction of a with which joints brake toward a fold
-// Joints begin to brake toward a fold where the command stays beyond it for longer than this
-// multiple of the time in which they can stop, and brake fully where it stays beyond it for one
-// such time more.
+// Joints begin to brake toward a fold where the command stays beyond the fold for longer than this
+// multiple of the time in which the joints can stop. They brake fully where the command stays there
+// for one more such time.
 template <class T>
 inline constexpr T fold_patience = T(1.5);
 template <class T>

@@ -105,7 +105,7 @@ struct ServoState {
   L* stopped = nullptr;
   L* offset = nullptr;      // (rows,): weighted offset, for yielding.hpp; else null
   L* rate = nullptr;        // (rows,): velocity of the target, for yielding.hpp; else null
-  L* slope = nullptr;       // (rows,): its filtered rate of change, stored after `rate`
+  L* slope = nullptr;       // (rows,): filtered rate of change of `rate`, stored after it
   L* lost = nullptr;        // (rows,): the part of e that yielding.hpp gives up; else null
   const L* held = nullptr;  // (rows of all tasks,): see `StepRows`
   Course course = Course::kept;

@@ -322,7 +322,7 @@ SUPPLE_FN mask_t<L> solve_tree(const Servo<T>& servo, const TreePlan& plan, M K,
   const int rounds = shared ? 3 * most_refinements : most_refinements;
   const T enough = T(small_error) * (shared ? T(1e-5) : T(1));
   mask_t<L> small = L(0) != L(0);
-  L before(0), noise(0);  // the largest entry of the last correction; what rounding e changes in x
+  L before(0), noise(0);  // the largest entry of the last correction; change of x by rounding e
   for (int round = 0; round < rounds && !all(small | !valid); ++round) {
     tree_residual(servo, plan, work, !fixed && round == 0);
     tree_correction(servo, plan, K, work);

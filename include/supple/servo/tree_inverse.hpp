@@ -1,5 +1,5 @@
 // The inverse of the matrix of tree_factor.hpp. Its entries say how a force on one joint moves all
-// joints. It is computed by columns, of which several share the reads of the factor.
+// joints. The inverse is computed by columns, of which several share the reads of the factor.
 #pragma once
 
 #include "supple/limits/dual_box.hpp"

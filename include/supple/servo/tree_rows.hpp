@@ -144,7 +144,7 @@ struct TreeMatrix {
   L A[21];                   // lower triangle
   L C[most_multipliers][6];  // only the rows in use are written
 };
-// What remains of a joint after its elimination:  x = t - inverse (U·V + s·y).
+// The result of the elimination of a joint:  x = t - inverse (U·V + s·y).
 template <class L>
 struct JointFactor {
   L U[6], s[most_multipliers], inverse;
@@ -252,7 +252,8 @@ SUPPLE_INLINE void each_form(const Chain<T>& chain, const Task<T>& task, const T
     row(i, c < 3 ? along_axis(p, a) : Spatial<L>{{L(0), L(0), L(0), a.x, a.y, a.z}});
   });
 }
-// The same for the rows of one point of a weighted sum.
+// Calls row(i, r) with each weighted row of J of one point of a weighted sum, as a form of the
+// twist of its body.
 template <class L, class T, class Row>
 SUPPLE_INLINE void each_point_form(const Chain<T>& chain, const Task<T>& task, int point,
                                    const TreeWork<L>& work, Row&& row) {

@@ -198,7 +198,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     *rest = sweep + (is_floating(servo.chain) ? sweep_memory(servo.chain) : 0);
   T* const start_J = state.J;
   state.J = state.exact_J, state.exact_J = start_J;
-  // `posture_step` reads J from state.J. It is computed there, and copied only if another step is
+  // `posture_step` reads J from state.J. J is computed there, and copied only if another step is
   // needed.
   bool in_place =
       has_packs<T> && is_floating(servo.chain) && is_one_part(servo.chain) && !state.holding;

@@ -41,7 +41,7 @@ SUPPLE_INLINE constexpr int solution_adjoint_memory(int m, int n) {
 //   x_bar = (J J^T + lambda2 I)^-1 J q_bar        q0_bar = q_bar - J^T x_bar
 //
 // J (m x n) has columns of zeros for joints that do not move. q_bar is replaced by q0_bar. With
-// more rows than columns, the equal expression J (J^T J + lambda2 I)^-1 q_bar is evaluated.
+// more rows than columns, the equivalent expression J (J^T J + lambda2 I)^-1 q_bar is evaluated.
 template <class L, class M>
 SUPPLE_FN void solution_adjoint(M m, int n, const L* J, const L& lambda2, L* q_bar, L* x_bar,
                                 L* scratch) {

@@ -10,7 +10,7 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
-// Damping rules. The comments list their parameters, in the order of `Damping::p`.
+// Damping rules. The comment behind each rule lists its parameters, in the order of `Damping::p`.
 enum class Rule : int {
   constant,             // λ²
   manipulability,       // largest λ², threshold of the manipulability w

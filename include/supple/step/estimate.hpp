@@ -1,9 +1,9 @@
 // A running estimate of the weak directions of a task: the left singular vectors of J with the
 // smallest singular values.
 //
-// The caller keeps the directions from step to step. Each step improves them by one inverse
-// iteration or, if J has changed too much since the last step, replaces them by those of a singular
-// value decomposition. The Python counterpart is src/supple/steps/estimate.py.
+// The caller keeps the directions from step to step. Each step improves the directions by one
+// inverse iteration or, if J has changed too much since the last step, replaces them by those of a
+// singular value decomposition. The Python counterpart is src/supple/steps/estimate.py.
 #pragma once
 
 #include "supple/math/arena.hpp"

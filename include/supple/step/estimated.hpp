@@ -12,8 +12,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Computes one damped step q̇ (dq) and returns its λ², which depends on the singular values that
-// the previous step estimated: `sigma`, the smallest, and estimate.largest. Both and their
-// directions u (2 x m) are read and updated. `scratch` has `filter_scratch` lanes.
+// the previous step estimated: `sigma`, the smallest, and estimate.largest. These two values and
+// their directions u (2 x m) are read and updated. `scratch` has `filter_scratch` lanes.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L estimated_step(const Step<T>& how, int m, int n, const L* J,
                                         const L* error, L* u, L& sigma, Estimate<L>& estimate,

@@ -10,9 +10,9 @@
 namespace supple::inline SUPPLE_ISA {
 
 // The smallest pivot of a Gram matrix J Jᵀ, relative to its largest diagonal entry, for which the
-// Cholesky factor may replace an SVD. (It is relative to the whole matrix, because a row that
-// contains only rounding errors, such as the motion of a planar arm out of its plane, counts as
-// zero.)
+// Cholesky factor may replace an SVD. (The pivot is relative to the whole matrix, because a row
+// that contains only rounding errors, such as the motion of a planar arm out of its plane, counts
+// as zero.)
 template <class T>
 inline constexpr T fast_path_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
 

@@ -40,8 +40,9 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
 // Replaces σ̂² of `count` directions by the damping α² that is added along each of them (the filter
 // gains of Maciejewski & Klein). `along` holds the components c of e/‖e‖ along the directions;
 // `edge` is 1/max_gain. With `printed`, α² keeps the joint speed of a unit error along a direction
-// below max_gain, by the formula printed in the paper. Otherwise α² does so for an error of the
-// size c instead of 1, and is a little larger than necessary close to the singularity.
+// below max_gain, by the formula printed in the paper. Otherwise α² keeps this speed below max_gain
+// for an error of the size c instead of 1, and is a little larger than necessary close to the
+// singularity.
 template <class L, class T>
 SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along, const L& edge,
                                 L* alpha2) {

@@ -225,9 +225,9 @@ SUPPLE_INLINE mask_t<L> has_full_rank(const Secular<L>& at, const L& frobenius) 
 
 // Computes q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the smallest λ² >= 0 such that ‖q̇‖ <= bound, for m <= n.
 // Newton's method starts at `start`, such as 0 or the λ² of the previous step; the root does not
-// depend on it. Returns the lanes where dq and lambda2 are valid. They are not valid if m > n, if J
-// is rank deficient or nearly so (the result then depends on which singular values count as zero),
-// or if numbers overflow or underflow.
+// depend on it. Returns the lanes where dq and lambda2 are valid. The results are not valid if m >
+// n, if J is rank deficient or nearly so (the result then depends on which singular values count as
+// zero), or if numbers overflow or underflow.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
                                  L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {

@@ -86,9 +86,9 @@ SUPPLE_INLINE Vec3<L> in_frame_order(const Task<T>& task, const Vec3<L>& w) {
   return task.about == 0 ? Vec3<L>{w.z, w.x, w.y} : task.about == 1 ? Vec3<L>{w.y, w.z, w.x} : w;
 }
 
-// Returns the unit vector n about which a rotation reduces the tilt, in the axes of the frame. It
-// is perpendicular to the frame's axis and to its desired direction d; where these are parallel, it
-// is any perpendicular vector.
+// Returns the unit vector n about which a rotation reduces the tilt, in the axes of the frame. n is
+// perpendicular to the frame's axis and to the desired direction d of this axis; where the two are
+// parallel, n is any vector perpendicular to them.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> tilt_direction(const Task<T>& task, const Vec3<L>& d) {
   const L square = fma(d.x, d.x, d.y * d.y);

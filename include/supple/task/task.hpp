@@ -137,9 +137,9 @@ SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pos
 }
 
 // Converts offsets (rows,) to errors, in place. `less` <= 0 and `more` >= 0 (rows,; null if not
-// needed) receive the slack of each row: its velocity J q̇ may be between gain e + less and gain e
-// + more, that is, between gain (offset - upper) and gain (offset - lower). Both slacks change only
-// on the lanes where a target is `given`.
+// needed) receive the slack of each row: the velocity J q̇ of the row may be between gain e + less
+// and gain e + more, that is, between gain (offset - upper) and gain (offset - lower). Both slacks
+// change only on the lanes where a target is `given`.
 template <class L, class T>
 SUPPLE_FN void split_offset(const Task<T>& task, const L& gain, const mask_t<L>& given, L* rows,
                             L* less, L* more) {

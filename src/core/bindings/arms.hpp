@@ -14,7 +14,7 @@ namespace {
 // A 6-joint arm with a closed form. Corresponds to `Structure` of supple/kinematics/structure.py.
 struct ArmSpec {
   bool parallel = false;     // whether three axes are parallel; otherwise they intersect
-  int first = 0;             // index of the first of these three joints
+  int first = 0;             // index of the first joint of these three axes
   Ints coordinates{};        // (6,): index of each joint in q
   Doubles axes{}, points{};  // (6, 3): directions and points [m] in the world at q = 0
   Doubles home{};            // (12,): columns and position [m] of the frame's pose at q = 0

@@ -162,7 +162,7 @@ const N* data_in(nb::handle given, int type, std::ptrdiff_t count, const char* n
   return static_cast<const N*>(PyArray_DATA(array));
 }
 
-// Returns the first axis of an array; 0 for any other object.
+// Returns the length of the first axis of an array; 0 for any other object.
 inline std::ptrdiff_t rows_of_array(nb::handle given) {
   if (!PyArray_CheckExact(given.ptr())) return 0;
   auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());

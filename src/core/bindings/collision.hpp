@@ -17,7 +17,7 @@ class PyCollisionModel {
                    nb::handle speed, nb::handle pairs, nb::handle allowed);
 
   const CollisionModel<double>& view() const { return owned_->view(); }
-  // Number of calls of `move`, and of those calls for shapes whose given speed is zero.
+  // Number of calls of `move`, and number of these calls for shapes whose given speed is zero.
   int moves() const { return moves_; }
   int jumps() const { return jumps_; }
 

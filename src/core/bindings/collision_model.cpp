@@ -14,7 +14,8 @@ namespace supple {
 namespace {
 
 // Moves a point toward the farthest of many spheres in shrinking steps, which approaches the center
-// of the smallest sphere around them (Bădoiu & Clarkson 2003). Returns the radius around the point.
+// of the smallest sphere around them (Bădoiu & Clarkson 2003). Returns the radius of the sphere
+// around this point that contains all spheres.
 template <class Sphere>
 double enclose(int count, Sphere&& sphere, double* center) {
   std::fill_n(center, 3, 0.0);

@@ -1,5 +1,5 @@
-// Configurations outside the kernel, where the orientation of a ball joint is a unit quaternion
-// (w, x, y, z) instead of a rotation vector. They are converted where arrays enter and leave.
+// Configurations outside the kernel, where the orientation of a ball joint is a unit quaternion (w,
+// x, y, z) instead of a rotation vector. Configurations are converted where arrays enter and leave.
 #pragma once
 
 #include <cmath>

@@ -172,8 +172,9 @@ class PySolver {
   using GivenSubproblem = std::tuple<nb::object, Ints, Ints>;
   void set_subproblems(const std::vector<GivenSubproblem>& given);
 
-  // Sets the problem of only the joints that move a task, given like a subproblem. It replaces the
-  // subproblems if solutions may be rejected, because a rejection depends on all joints together.
+  // Sets the problem of only the joints that move a task, given like a subproblem. This problem
+  // replaces the subproblems if solutions may be rejected, because a rejection depends on all
+  // joints together.
   void set_moving(const GivenSubproblem& given) { moving_ = {subproblem_of(given)}; }
 
   // Sets how seeds place the free base of a robot with several limbs (`FreeBase`): a solver for the
@@ -276,7 +277,7 @@ class PySolver {
   std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem
   std::vector<Subproblem> moving_;       // empty if all joints move a task
   SubproblemArrays subproblem_arrays_;   // reused from problem to problem
-  // For free-threaded Python; without effect where the GIL allows one thread at a time.
+  // Locks for free-threaded Python; without effect where the GIL allows one thread at a time.
   nb::ft_mutex table_mutex_, workspace_mutex_;
 };
 

@@ -15,7 +15,7 @@ void bind_timing(nanobind::module_& m);         // time-optimal motion along pat
 void bind_paths(nanobind::module_& m);          // routes and tracks along paths of targets
 void bind_collision(nanobind::module_& m);      // distances of shapes
 void bind_following(nanobind::module_& m);      // motions that follow the poses of many frames
-void bind_terrain(nanobind::module_& m);        // ways of feet out of boxes
+void bind_terrain(nanobind::module_& m);        // displacements of feet out of boxes
 void bind_launches(nanobind::module_& m);       // recorded launches of CUDA kernels
 void bind_adjoints(nanobind::module_& m);       // gradients through kinematics and solutions
 void bind_xla(nanobind::module_& m);            // foreign functions of XLA

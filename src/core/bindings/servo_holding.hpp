@@ -165,8 +165,8 @@ class ServoHolding {
   // Maps s from 0 to 1 to a factor from 0 to 1, with zero slope and curvature at both ends.
   static double share_of(double s) { return s * s * s * (10 + s * (6 * s - 15)); }
 
-  // The first address of an array that is aligned to a pack: packs across cache lines take twice
-  // the time. The array has most_padding unused entries.
+  // Returns the first address in an array that is aligned to a pack, because packs across cache
+  // lines take twice the time. The array has most_padding unused entries.
   static double* aligned(Doubles& array) {
     constexpr std::size_t width = 8 * sizeof(double);
     const auto past = reinterpret_cast<std::uintptr_t>(array.data()) % width;

@@ -19,7 +19,8 @@ namespace supple {
 class ServoLimits {
  public:
   // Factor of the speed of a joint with a jerk limit that leaves room for the rounding errors of
-  // many steps. Without it, a joint that peaks at its speed in force would exceed its jerk limit.
+  // many steps. Without this factor, a joint that peaks at its speed in force would exceed its jerk
+  // limit.
   static constexpr double rounding_room = 1 + 1e-10;
 
   void set(const LimitsSpec& limits, int n) {

@@ -83,7 +83,7 @@ class ServoMemory {
   const ServoRecord& last() const { return *last_; }
   ServoRecord& next() { return *next_; }
 
-  // Starts the next record at the configuration q(j), with all else from the last one.
+  // Starts the next record: copies the last record, with the configuration q(j).
   template <class Q>
   ServoState<double>& begin(Q&& q) {
     const ServoState<double>& last = last_->state;

@@ -1,5 +1,5 @@
-// Binds a struct of settings (a spec) as a Python class with a keyword-only constructor and
-// read-only fields; and enumerations.
+// Binds enumerations, and structs of settings (specs) as Python classes with keyword-only
+// constructors and read-only fields.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -202,7 +202,7 @@ class PyTargetSolver {
   std::optional<SearchSpec> spec_[2];  // without and with q0
   SolutionClass solution_;
   std::vector<nb::object> status_;           // the status of each outcome
-  nb::object check_;                         // what solutions are checked for, as a Python object
+  nb::object check_;                         // the check of solutions, as a Python object
   std::optional<CollisionCheck> collision_;  // the same for the kernel
   PySolver* solver_ = nullptr;               // the solver in `kernel_`
 };

@@ -1,4 +1,4 @@
-// Surfaces to stand on, and ways of feet out of boxes, for `supple.retargeting`.
+// Surfaces to stand on, and displacements that take feet out of boxes, for `supple.retargeting`.
 #define NO_IMPORT_ARRAY
 #include <algorithm>
 #include <cmath>

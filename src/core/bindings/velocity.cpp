@@ -110,7 +110,8 @@ class PyVelocity {
     return nb::make_tuple(std::move(result), bad);
   }
 
-  // Returns (qd, bad), as `follow`, for the targets of all tasks (..., targets). All are float64.
+  // Returns (qd, bad) for the targets of all tasks (..., targets), as `follow` does for velocities.
+  // All arrays are float64.
   nb::tuple reach(nb::handle q, nb::handle target, nb::handle before, nb::handle out,
                   int threads) const {
     const Servo<double>& servo = f64_.view();

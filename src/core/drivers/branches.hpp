@@ -56,8 +56,8 @@ class BranchPolisher {
   }
 
   // Prepares for the candidates of a target, a pose given by the columns of its rotation and its
-  // position (12,). Its solutions are passed to `sink`. Joints that are not part of the arm stay at
-  // q0 or, if q0 is null, as near to zero as their limits allow.
+  // position (12,). The solutions of the target are passed to `sink`. Joints that are not part of
+  // the arm stay at q0 or, if q0 is null, as near to zero as their limits allow.
   void begin(const double* target, const double* q0, const SolutionSink& sink) {
     sink_ = &sink;
     waiting_ = 0;
@@ -81,8 +81,8 @@ class BranchPolisher {
     if (++waiting_ == width<Lanes>) verify();
   }
 
-  // Completes the solutions of a target. Returns whether they are certain to be all solutions,
-  // provided that the candidates contain all.
+  // Completes the solutions of a target. Returns whether these are certain to be all solutions,
+  // provided that the candidates contain all solutions.
   bool end() {
     if (waiting_) verify();
     return certain_;

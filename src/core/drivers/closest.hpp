@@ -67,8 +67,8 @@ struct FailuresOnLanes : LaneExecutor<float> {
 };
 
 // Minimizes the cost, with the weights of the closest pose, starting from the failed starts of a
-// problem, on lanes of floats, and keeps the best results. Returns whether one of them is a
-// solution within the tolerances of the search.
+// problem, on lanes of floats, and keeps the best results. Returns whether one of these results is
+// a solution within the tolerances of the search.
 bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                          FailedStarts& failures) {
   const IkProblem<float>& ik = *request.minimized;

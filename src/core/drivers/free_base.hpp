@@ -142,7 +142,7 @@ void move_base(const SolveRequest& request, Workspace& workspace, const Motion3&
     set_vector(at.target + c, c == 9 ? x + moved.p : x);
   }
   for (int j = 0; j < ik.chain.nq; ++j) at.q[j] = clamped(0, ik.lower[j], ik.upper[j]);
-  // For a floating base in the axes of the world, this is its orientation.
+  // For a floating base in the axes of the world, this is the orientation of the base.
   if (ik.chain.balls) set_vector(at.q + ik.chain.ball[0], log(moved.R));
   at.before = -1;
   for (int i = 0; i < base_iterations; ++i) {

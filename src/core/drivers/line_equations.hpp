@@ -72,7 +72,7 @@ class LineEquations {
  private:
   bool x_is_on_left() const { return start_ >= 1 && start_ <= 3; }
 
-  // E3 E4 E5 line, with X⁻¹ after start - 1 of the rotations if X is given.
+  // Computes E3 E4 E5 line. If X is given, X⁻¹ acts after start - 1 of the rotations.
   void left_side(const LineDisplacement* X, double* to) const {
     LineNumbers made[27], next[27];
     made[0] = LineNumbers::of(axis_[5]);
@@ -94,7 +94,7 @@ class LineEquations {
     for (int k = 0; k < 27; ++k) made[k].copy(to + k, 27);
   }
 
-  // E2⁻¹ E1⁻¹ line, with X after `place` of the rotations if X is given.
+  // Computes E2⁻¹ E1⁻¹ line. If X is given, X acts after `place` of the rotations.
   void right_side(const LineDisplacement* X, double* to) const {
     LineNumbers made[9], next[9];
     made[0] = LineNumbers::of(axis_[5]);

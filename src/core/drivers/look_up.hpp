@@ -12,7 +12,7 @@ namespace {
 
 // The entry nearest to a target in a table of seeds or clusters, separately for each lane: lane i
 // scans the entries i, i + lanes, ... `far` is half the squared distance up to a constant, `block`
-// the block of the entry.
+// the index of the block that contains the entry.
 struct Nearest {
   SearchLanes far = SearchLanes(huge_cost), block = SearchLanes(0.0f);
 

@@ -1,6 +1,6 @@
-// The height h(d) of a point is the support function of the set of positions that it reaches. It is
-// convex, and h(s d) = s h(d) for s > 0. For a point on a joint's body it follows from the heights
-// hᵢ of the same point in the frame of the body:
+// The height h(d) of a point is the support function of the set of positions that it reaches. This
+// function is convex, and h(s d) = s h(d) for s > 0. For a point on a joint's body, the height
+// follows from the heights hᵢ of the same point in the frame of the body:
 //
 //   h(d) = d·p + max hᵢ(M(q)ᵀ Rᵀ d)   over the joint's range
 //

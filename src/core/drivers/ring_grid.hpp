@@ -1,12 +1,12 @@
 // A convex function of directions, such as a height (reach_table.cpp), on rings around an axis.
 //
-// The vertices of a prism around z with `azimuths` sides are the directions of the grid. They are
-// on rings of equal z and radius: on the top from its center to its edge, down the sides, and on
-// the bottom from its edge to its center. On the side and on each face, a vector is a combination
-// of four vertices with positive factors. A convex function h with h(s d) = s h(d) for s > 0 is at
-// most the same combination of its values there, so that the interpolation is an upper bound. On a
-// ring, a rotation about z by a multiple of the angle between two vertices is a shift. Tuned
-// constants are explained in docs/constants.md.
+// The vertices of a prism around z with `azimuths` sides are the directions of the grid. The
+// vertices are on rings of equal z and radius: on the top from its center to its edge, down the
+// sides, and on the bottom from its edge to its center. On the side and on each face, a vector is a
+// combination of four vertices with positive factors. A convex function h with h(s d) = s h(d) for
+// s > 0 is at most the same combination of its values there, so that the interpolation is an upper
+// bound. On a ring, a rotation about z by a multiple of the angle between two vertices is a shift.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // The route with the fewest reconfigurations through configurations along a path.
 //
 // A graph has layers: the known configurations at successive places of a path. A route takes
-// continuous steps from layer to layer; where there is none, the robot changes to another
-// configuration. Round k of dynamic programming computes the least cost of every configuration that
-// k changes suffice to reach.
+// continuous steps from one layer to the next, and may also change to another configuration of the
+// same layer. Round k of dynamic programming computes the least cost of every configuration that k
+// changes suffice to reach.
 #pragma once
 
 #include <algorithm>

@@ -76,8 +76,8 @@ class Seed {
   }
 
  private:
-  // Computes the gains (6 * tasks, padded) of the first step toward a target displaced by d,
-  // dq = Σ gain_c d_c. They are the columns of the linear map d -> Jᵀ(JJᵀ + λ²)⁻¹ e(d).
+  // Computes the gains (6 * tasks, padded) of the first step toward a target displaced by d, dq = Σ
+  // gain_c d_c. The gains are the columns of the linear map d -> Jᵀ(JJᵀ + λ²)⁻¹ e(d).
   void gains(double lambda2, int padded, float* gain) {
     const int m = ik_.rows, n = ik_.chain.nv;
     gram(m, n, J_.data(), A_.data());

@@ -62,12 +62,12 @@ struct Cubic {
 
   double at(double x) const { return a + x * (b + x * (c + x * d)); }
   double slope(double x) const { return b + x * (2 * c + x * 3 * d); }
-  // The same curve from x on.
+  // The part of the curve from x on, as a function of the distance from x.
   Cubic from(double x) const { return {at(x), slope(x), c + 3 * d * x, d}; }
 
   // Whether the curve leaves the interval from lower to upper. Rounding errors do not count.
   bool leaves(double h, double lower, double upper) const {
-    // It does not if its four Bernstein coefficients are inside.
+    // The curve does not leave the interval if its four Bernstein coefficients are inside.
     const double end = at(h), second = a + h * b / 3, third = end - h * slope(h) / 3;
     if (std::min({a, second, third, end}) >= lower && std::max({a, second, third, end}) <= upper) {
       return false;
@@ -169,7 +169,7 @@ class LimitedSpline {
   // nearest ones that keep the limits. With knots at a third of each piece, t, the B-spline
   // coefficients next to a value q are
   //     q + slope t/3,    q + slope t + second t²/3        (with -t for the piece before it)
-  // They must be between the limits. Zero derivatives always satisfy this.
+  // These coefficients must be between the limits. Zero derivatives always satisfy this.
   Derivatives derivatives(int i) const {
     const bool has_after = i + 1 < count_, has_before = i > 0;
     double slope = slopes_[i * stride_];

@@ -104,7 +104,7 @@ struct Workspace {
   double *near_q0, *absolute;
   Joint<double>* joint;
   Joint<float>* float_joint;
-  // For seeds that place a free base; null without one.
+  // For seeds that place a free base; null without a free base.
   IterateState<double> base;  // the coordinates of the base
   double *near_base, *local;  // (targets,): values that the seeds' limbs reach; targets of one limb
   SeedList base_seeds;        // seeds of one limb

@@ -41,7 +41,7 @@ struct StepAdjoint {
   double lambda2;
   const double *q, *x;
   const double* qd_bar;  // (count, n); null for the step itself
-  double* qd;            // (count, n), without qd_bar
+  double* qd;            // (count, n): result if qd_bar is null
   double *q_bar, *x_bar;
 };
 

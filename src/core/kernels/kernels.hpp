@@ -220,7 +220,7 @@ struct BaseLimb {
 // How seeds place a free base (drivers/free_base.hpp).
 struct FreeBase {
   const IkProblem<double>* pose;  // the coordinates of the base, for the pose of its last link (12)
-  const int* joint;               // their indices in the whole problem
+  const int* joint;               // indices of these coordinates in the whole problem
   const double* rest;             // (12,): this pose in the problems of the limbs
   const double* axis;             // (3,): axis of a planar base; zero for a base that may turn
   const double* reached;          // (targets,): mean of the limbs' targets while the base rests
@@ -288,7 +288,7 @@ struct SolveKernel {
 // are eigenvalues; otherwise it has a closed form.
 struct Arm {
   bool parallel = false;   // closed form: whether three axes are parallel; otherwise they intersect
-  int first = 0;           // index of the first of these three joints
+  int first = 0;           // index of the first joint of these three axes
   double slack = 0;        // relative misalignment of the three axes; 0 if there is none
   int samples = 1;         // number of samples of an angle that is not determined
   int numberings = 0;      // eigenvalues: number of cyclic numberings of the joints that are used
@@ -316,7 +316,8 @@ struct BranchKernel {
   // problem.
   void (*prepare)(const IkProblem<double>&, const Arm&, void* memory);
   // Passes the solutions of a target (12,) to `sink`. Joints that are not part of the arm stay at
-  // q0 or, if q0 is null, near zero. Returns whether these are certain to be all solutions.
+  // q0 or, if q0 is null, near zero. Returns whether the passed solutions are certain to be all
+  // solutions.
   bool (*solve)(void* memory, const double* target, const double* q0, const SolutionSink& sink);
   // Computes the candidates (k, 6) of an arm before they are polished, for the first numbering of
   // its joints, from at most `sets` sets of zeros; returns their number k <= 24 sets.

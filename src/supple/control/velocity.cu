@@ -24,7 +24,7 @@ constexpr int small_problem = 42;  // rows times joints, in float
 constexpr int small_blocks = 5, large_blocks = 2;
 constexpr int blocks = sizeof(Real) == 4 && m * n <= small_problem ? small_blocks : large_blocks;
 
-// Returns the step in its form for the slow path, which computes singular values.
+// Returns the step for the slow path, which computes singular values.
 constexpr Step<Real> slow_path_step(Step<Real> step) {
   if (has_fast_path(step) && is_damped(step)) step.method = Method::damped_svd;
   return step;

@@ -164,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(threads, tree_blocks) reach(Request
   }
 }
 
-// Computes the steps of the robots on a list inside the limits. On list 0, those that need more
+// Computes the steps of the robots on a list inside the limits. Robots of list 0 that need more
 // than a few rounds to find their active set are put on list 1.
 extern "C" __global__ void __launch_bounds__(threads, tree_blocks)
     limit(Request request, int list) {

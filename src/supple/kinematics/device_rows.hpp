@@ -36,8 +36,8 @@ __device__ __forceinline__ void visit_places(const Chain<T>& chain, Coordinate&&
   }
 }
 
-// The coordinates x (nv) of the kernel for a configuration q (nq). Returns whether they are valid.
-// (As `to_kernel` in src/core/bindings/configurations.hpp.)
+// The coordinates x (nv) of the kernel for a configuration q (nq). Returns whether the coordinates
+// are valid. (As `to_kernel` in src/core/bindings/configurations.hpp.)
 template <class L, class T>
 __device__ __forceinline__ bool to_kernel(const Chain<T>& chain, const L* q, L* x) {
   bool valid = true;

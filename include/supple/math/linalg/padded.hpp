@@ -33,8 +33,8 @@ SUPPLE_INLINE void store_pack(const Unrolled<T>& pack, T* to) {
   store_lanes(pack, to);
 }
 
-// Returns the first address from `memory` on at which padded rows are aligned to packs. It is less
-// than a pack away.
+// Returns the first address from `memory` on at which padded rows are aligned to packs. This
+// address is less than a pack after `memory`.
 template <class T>
 SUPPLE_FN T* aligned_rows(T* memory) {
   const auto past = reinterpret_cast<unsigned long long>(memory) % (pack_width<T> * sizeof(T));
@@ -125,7 +125,7 @@ SUPPLE_NOINLINE void upper_gram(int runs, const RowRun* run, int n, const T* J, 
     }
   }
 }
-// The same for J (m x n), whose rows form a single run that uses all packs.
+// Computes the same triangle for J (m x n), whose rows form a single run that uses all packs.
 template <class T>
 SUPPLE_FN void upper_gram(int m, int n, const T* J, T* A) {
   const RowRun all{m, ~0u};

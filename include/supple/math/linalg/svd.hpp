@@ -6,8 +6,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Completes an orthonormal basis in the rows of `list` (length n): on the lanes `missing`, row i
-// becomes a unit vector orthogonal to the rows before it. It starts as the coordinate axis farthest
-// from the span of those rows. The span is projected out twice, because one projection is
+// becomes a unit vector orthogonal to the rows before it. The new row starts as the coordinate axis
+// farthest from the span of those rows. The span is projected out twice, because one projection is
 // inaccurate for a vector close to it.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L>& missing) {
@@ -70,8 +70,8 @@ SUPPLE_NOINLINE RowProducts<L> products_by_parts(int n, const L* x, const L* y) 
   }
   return sum;
 }
-// The same, bit for bit, for a single matrix: on a CPU, the partial sums are the numbers of one
-// pack.
+// Computes the same products, bit for bit, for a single matrix: on a CPU, the partial sums are the
+// numbers of one pack.
 template <class T>
 SUPPLE_INLINE RowProducts<T> products_in_pack(int n, const T* x, const T* y) {
   using P = Unrolled<T>;

@@ -168,7 +168,8 @@ __device__ void clear_row(const BranchRequest& request, long long to) {
 }
 
 // Whether an earlier candidate of the same target is the same solution. All threads of a warp call
-// it; the candidates of a target are `capacity` consecutive threads, the first of which is `first`.
+// this function; the candidates of a target are `capacity` consecutive threads, the first of which
+// is `first`.
 __device__ bool is_known(const Point& point, bool solution, int first, int number) {
   bool known = false;
   for (int k = 0; k < capacity - 1; ++k) {
@@ -270,8 +271,9 @@ __device__ bool is_free(const Request& world, const BranchRequest& request, cons
 
 }  // namespace
 
-// Decides problems whose solutions found so far collide: writes the first solution that is free.
-// If there is none, the problem is blocked; it is left to `explore` if there may be more solutions.
+// Decides problems whose solutions found so far collide: writes the first solution that does not
+// collide. If there is none, the problem is blocked; it is left to `explore` if there may be more
+// solutions.
 extern "C" __global__ void __launch_bounds__(threads) choose(Request world, BranchRequest request) {
   if constexpr (checks) {
     const Place at = place_of_thread(request);

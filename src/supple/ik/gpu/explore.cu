@@ -67,8 +67,8 @@ __device__ __forceinline__ void record_first(const Problem& of, const Progress& 
 
 // Moves q to the corner of the joint ranges with the smallest cost among the candidates of a seed.
 //
-// The driver of the CPU evaluates the candidates in its lanes. Code shared with it would need
-// pointers to the limits, which are constants here, and would make `explore` 10 % slower.
+// The driver of the CPU evaluates the candidates in its lanes. Code shared with that driver would
+// need pointers to the limits, which are constants here, and would make `explore` 10 % slower.
 __device__ __noinline__ void start_at_corner(const Request& request, int problem, int seed,
                                              SearchReal* q) {
   StateMemory<SearchReal> own;
@@ -211,7 +211,7 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
 
 // Rejects the solutions of the warp's threads that collide; unless `several`, only those before the
 // first that does not collide. Returns whether the solution of this thread is rejected. `rejected`
-// counts the rejected ones, the first of which is written, unless another solution was written
+// counts the rejected solutions; the first of them is written, unless another solution was written
 // before.
 __device__ __noinline__ bool reject_colliding(const Request& request, int problem,
                                               Polished& polished, int iterations, int starts,

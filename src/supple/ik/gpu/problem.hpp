@@ -21,9 +21,9 @@ constexpr int numbers = RobotConstants<SearchReal>::ik.targets;
 constexpr int iteration_factor = RobotConstants<SearchReal>::ik.iteration_factor;
 constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == Rule::mayorga_rank;
 
-// Tuned constants are explained in docs/constants.md.
-// Largest problem (rows times joints) whose iteration is inlined. A larger one is compiled as a
-// separate function, because compile time grows faster than the size of a function.
+// Tuned constants are explained in docs/constants.md. Largest problem (rows times joints) whose
+// iteration is inlined. The iteration of a larger problem is compiled as a separate function,
+// because compile time grows faster than the size of a function.
 constexpr int largest_inlined = 100;
 constexpr bool large = rows * nv > largest_inlined;
 constexpr unsigned everyone = ~0u;         // all threads of a warp
@@ -84,7 +84,7 @@ struct Polished {
 };
 
 // Whether a thread works alone, or all threads of a warp on one problem until one of them has a
-// solution. Those that are idle have no start, and keep the result that they have.
+// solution. Idle threads have no start, and keep their results.
 enum class Company { none, starts, idle };
 
 // Defined in iterate.cu, polish.cu, closest.cu and settle.cu: the files are compiled in parallel
@@ -250,8 +250,8 @@ __device__ __forceinline__ void take_rough_step(IterateState<double>& at) {
 // speeds up the convergence toward a singular pose, which is linear.
 constexpr double polish_damping = 0.01;
 
-// Takes a step of polishing from q in double precision, given e and its squared norm. It is not
-// inlined: it is rarely needed, and would displace the state of `polish` from registers.
+// Takes a step of polishing from q in double precision, given e and its squared norm. This function
+// is not inlined: it is rarely needed, and would displace the state of `polish` from registers.
 __device__ __noinline__ void take_fine_step(const double* target, const double* e, double cost,
                                             double* q) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;

@@ -24,8 +24,8 @@ __device__ Chain<double> coordinates(const int* ball, int balls, int nv) {
 
 }  // namespace
 
-// Converts configurations q (count, nv + balls) to coordinates x (count, nv) of the kernel; those
-// of a quaternion that is zero or not finite become NaN.
+// Converts configurations q (count, nv + balls) to coordinates x (count, nv) of the kernel; the
+// coordinates of a quaternion that is zero or not finite become NaN.
 extern "C" __global__ void to_coordinates(const double* q, const int* ball, int balls, int nv,
                                           double* x, int count) {
   const long long row = own_row();

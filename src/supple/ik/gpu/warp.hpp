@@ -7,9 +7,9 @@
 namespace supple {
 namespace {
 
-// Largest number of iterations of Newton's method from a near miss. If it does not converge within
-// them, the target needs another start. It is small, because a batch takes as long as its slowest
-// target (docs/constants.md).
+// Largest number of iterations of Newton's method from a near miss. If the method does not converge
+// within this number, the target needs another start. The number is small, because a batch takes as
+// long as its slowest target (docs/constants.md).
 constexpr int few_newton_iterations = 8;
 
 // The smallest value over the threads of a warp.
@@ -79,9 +79,10 @@ struct ReachInWarp {
 
 // The best failed starts of a warp's problem; each thread keeps its own.
 struct FailedStarts {
-  SearchReal q[nq], closest[nq];    // best start since the last review; best local minimum
-  float cost, closest_cost, least;  // their costs; smallest closest_cost of all threads
-  float bound;                      // see `unreachable_error`; negative until it is known
+  SearchReal q[nq], closest[nq];  // best start since the last review; best local minimum
+  float cost, closest_cost,
+      least;    // costs of `q` and `closest`; smallest closest_cost of all threads
+  float bound;  // see `unreachable_error`; negative until it is known
 
   __device__ void clear(const SearchReal* from) {
     for (int j = 0; j < nq; ++j) q[j] = closest[j] = from[j];
