@@ -257,8 +257,8 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   move_within_limits(ik, n, dq, at.q);
 }
 
-// `descend` for robots with prismatic joints. It is not inlined, to keep the code for other robots
-// small and fast.
+// `descend` for robots with prismatic joints. This function is not inlined, to keep the code for
+// other robots small and fast.
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void descend_with_prismatic_joints(const IkProblem<T>& ik,
                                                         IterateState<L>& at) {

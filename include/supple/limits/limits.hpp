@@ -49,9 +49,9 @@ SUPPLE_FN T peak_after(const JointLimit<T>& limit, T speed, T x, T dt) {
   return peak_speed(x, x - speed, T(limit.jerk * dt * dt));
 }
 
-// Returns the largest speed that a joint has from the next step on, in either direction, if it
-// stops as fast as its limits on acceleration and jerk allow. No other motion has a lower largest
-// speed.
+// Returns the largest speed that a joint has from the next step on, in either direction, if the
+// joint stops as fast as its limits on acceleration and jerk allow. No other motion has a lower
+// largest speed.
 template <class T>
 SUPPLE_FN T lowest_peak(const JointLimit<T>& limit, T speed, T change, T dt) {
   if (!(limit.jerk < Number<T>::huge)) {

@@ -7,10 +7,10 @@
 // (see docs/kernel.md).
 //
 // A ball joint is three joints in a row at one point, about the axes x, y and z of the body that it
-// carries. Its three coordinates are a rotation vector; its velocities are the angular velocity in
-// the body's axes. Configurations outside the kernel have a unit quaternion instead of the rotation
-// vector (src/core/bindings/configurations.hpp). A free joint is three prismatic joints and a ball
-// joint.
+// carries. The three coordinates of a ball joint are a rotation vector; its velocities are the
+// angular velocity in the body's axes. Configurations outside the kernel have a unit quaternion
+// instead of the rotation vector (src/core/bindings/configurations.hpp). A free joint is three
+// prismatic joints and a ball joint.
 #pragma once
 
 // No inline namespace: plain data has the same layout on every instruction set.

@@ -1,8 +1,8 @@
 // The step of yielding.hpp for a robot that holds tasks: that of J projected onto their space.
 //
 // Where the tasks have more rows than the space has dimensions, rows κ Q with the command zero are
-// added, which demand that no motion leaves the space. They make the normal equations regular, and
-// change nothing else, because they are perpendicular to the projected rows.
+// added, which demand that no motion leaves the space. The added rows make the normal equations
+// regular, and change nothing else, because they are perpendicular to the projected rows.
 #pragma once
 
 #include "supple/servo/posture_step.hpp"

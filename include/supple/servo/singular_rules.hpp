@@ -182,8 +182,8 @@ SUPPLE_FN T room_toward(int n, const JointLimit<T>* limit, const T* q, const T* 
   return room;
 }
 
-// Returns the σ² below which the rules for singular directions may change the step. It follows from
-// the conditions of the rules and the lengths of t + s o (`speed`) and of the offset.
+// Returns the σ² below which the rules for singular directions may change the step. This bound
+// follows from the conditions of the rules and the lengths of t + s o (`speed`) and of the offset.
 template <class T>
 SUPPLE_FN T near_square(const Servo<T>& servo, int n, const JointLimit<T>* limit, T speed,
                         T offset) {

@@ -1,5 +1,5 @@
-// The step of yielding.hpp near singularities: a damping of its own for each singular direction, by
-// the rules of singular_rules.hpp.
+// The step of yielding.hpp near singularities: each singular direction has its own damping, by the
+// rules of singular_rules.hpp.
 #pragma once
 
 #include "supple/servo/singular_rules.hpp"

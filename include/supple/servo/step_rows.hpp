@@ -20,9 +20,9 @@ struct StepRows {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Whether a robot has joints with three degrees of freedom, as a floating base has. Its steps use
-// methods of their own, made for many joints and rows. Steps of other robots never use these
-// methods, so that their results do not depend on them.
+// Whether a robot has joints with three degrees of freedom, as a floating base has. The steps of
+// such a robot use methods of their own, made for many joints and rows. Steps of other robots never
+// use these methods, so that their results do not change with these methods.
 template <class T>
 SUPPLE_FN constexpr bool is_floating(const Chain<T>& chain) {
   return chain.balls > 0;

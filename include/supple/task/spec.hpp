@@ -81,8 +81,8 @@ struct Task {
   const int* point = nullptr;
   const T* share = nullptr;
   // For a posture of one joint that is held: the coefficients (5,), lowest power first, of a
-  // polynomial of the position of coordinate `leader`. Its value is subtracted from the position of
-  // the joint. Null if there is none.
+  // polynomial of the position of coordinate `leader`. The value of the polynomial is subtracted
+  // from the position of the joint. Null if there is none.
   const T* curve = nullptr;
   int leader = -1;
 };

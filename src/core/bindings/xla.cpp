@@ -116,7 +116,7 @@ void step_adjoint(const Call& call) {
   x_bar.commit();
 }
 
-// Writes targets in the kernel's layout (count, 12 frames). Those that are not finite become NaN.
+// Writes targets in the kernel's layout (count, 12 frames). Targets that are not finite become NaN.
 Doubles read_targets(const Call& call, std::ptrdiff_t count) {
   const Kept& kept = call.kept;
   const std::ptrdiff_t all = count * kept.frames;

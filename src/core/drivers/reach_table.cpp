@@ -6,11 +6,11 @@
 //
 // with the pose (R, p) of the joint in its parent, and its motion M(q). So the heights are computed
 // from the point to the base, and stored after each revolute joint for directions on rings around
-// its axis, where the maximum is that of a sliding window. Both approximations give upper bounds,
-// because a convex function is at most the mean of its values around a point: interpolation between
-// the directions of the grid, and between samples of an angle. Joints that mimic another one are
-// treated as independent, which can only increase the heights. Tuned constants are explained in
-// docs/constants.md.
+// its axis, where the maximum is that of a sliding window. There are two approximations:
+// interpolation between the directions of the grid, and between samples of an angle. Both give
+// upper bounds, because a convex function is at most the mean of its values around a point. Joints
+// that mimic another one are treated as independent, which can only increase the heights. Tuned
+// constants are explained in docs/constants.md.
 #include "drivers/reach_table.hpp"
 
 #include <algorithm>

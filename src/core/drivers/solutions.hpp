@@ -91,8 +91,8 @@ struct LaneExecutor {
   bool stopped() const { return supple::stopped(request); }
 };
 
-// Polishes configurations of the search in double precision. Returns the lanes where they have
-// become solutions.
+// Polishes configurations of the search in double precision. Returns the lanes where the
+// configurations have become solutions.
 template <class L>
 mask_t<L> polish(const SolveRequest& request, IterateState<L>& at) {
   return polish(*request.polish, at, LaneExecutor<double>{request, *request.polish});

@@ -125,8 +125,8 @@ class LimitedSpline {
     }
     const auto [m0, c0] = derivatives(i);
     const auto [m1, c1] = derivatives(i + 1);
-    // The third derivative of each part is constant. Their sum, and their moments, follow from the
-    // second derivative, the slope and the value at the end.
+    // The third derivative of each part is constant. The sum of the third derivatives, and their
+    // moments, follow from the second derivative, the slope and the value at the end.
     const double sum = (c1 - c0) / t, first = ((m1 - m0) / t - 3 * c0) / t;
     const double rise = coordinate_difference(value(i + 1), value(i));
     const double second = 6 * ((rise / t - 3 * m0) / t - 4.5 * c0) / t;

@@ -27,9 +27,9 @@ struct CollisionKernel {
   // distance.
   int (*closest)(const CollisionModel<double>&, const double* q, double clearance, double* distance,
                  double* points, double* normal, double* scratch);
-  // A control loop that keeps its distance from obstacles (servo/guard.hpp). Its memory has
-  // guard_scratch(model) numbers; `guard_prepare` initializes it, and must be called again after a
-  // shape has moved.
+  // A control loop that keeps its distance from obstacles (servo/guard.hpp). The memory of such a
+  // loop has guard_scratch(model) numbers; `guard_prepare` initializes it, and must be called again
+  // after a shape has moved.
   int (*guard_scratch)(const CollisionModel<double>&);
   void (*guard_prepare)(const CollisionModel<double>&, double* memory);
   int (*guard_rows)(const CollisionModel<double>&, Guard<double>&, const double* q, const double* v,

@@ -9,8 +9,8 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Number of lanes of a batch. They fill two registers, whose operations overlap, if the instruction
-// set has enough registers, else one (SUPPLE_REGISTERS, isa.txt).
+// Number of lanes of a batch. The lanes fill two registers, whose operations overlap, if the
+// instruction set has enough registers, else one (SUPPLE_REGISTERS, isa.txt).
 template <class T>
 inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
 
