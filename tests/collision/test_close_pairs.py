@@ -27,7 +27,7 @@ SOME = FILES if NIGHTLY else FILES[::9]
 
 @cache
 def with_shapes(path: Path) -> sp.Robot | None:
-    """Return the robot of a file if it can be read and has shapes that move."""
+    """Return the robot of a file, or None if it is invalid or has no shapes to check."""
     try:
         robot = robots_files.load(path).robot
         return robot if model_of(robot, sp.World()).kernel is not None else None
@@ -36,7 +36,7 @@ def with_shapes(path: Path) -> sp.Robot | None:
 
 
 def driven(servo: sp.Servo, rng: np.random.Generator, steps: int) -> list[np.ndarray]:
-    """Return the configurations of a servo that is driven at random from the neutral one."""
+    """Return the configurations of a servo under random twists, from the neutral one on."""
     q = [servo.robot.neutral()]
     for k in range(steps):
         if k % 20 == 0:
@@ -47,7 +47,7 @@ def driven(servo: sp.Servo, rng: np.random.Generator, steps: int) -> list[np.nda
 
 @pytest.mark.parametrize("path", SOME, ids=lambda path: path.stem)
 def test_a_robot_from_a_file_can_move_from_its_neutral_configuration(path: Path) -> None:
-    """No pair is reported to be too close, and none comes closer than it is allowed to."""
+    """No pair is reported as too close, and every pair keeps the distance that it must keep."""
     robot = with_shapes(path)
     if robot is None:
         pytest.skip("the file has no shapes, or its meshes are missing")
@@ -68,7 +68,7 @@ def test_a_robot_from_a_file_can_move_from_its_neutral_configuration(path: Path)
 
 
 def arm() -> sp.Robot:
-    """Return an arm of four parallel axes whose links overlap or touch at zero."""
+    """Return an arm with four parallel axes; at q = 0, some links overlap or almost touch."""
     joints = tuple(
         Joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", origin=sp.pose((0.1 * (i > 0), 0, 0)))
         for i in range(4)
@@ -81,7 +81,7 @@ def arm() -> sp.Robot:
     return sp.Robot(Description("arm", joints, shapes=shapes))
 
 
-def test_links_need_not_keep_more_than_their_distance_in_the_neutral_configuration() -> None:
+def test_two_links_need_not_keep_more_distance_than_in_the_neutral_configuration() -> None:
     robot = arm()
     d = {
         frozenset((x.one, x.other)): x.distance
@@ -105,7 +105,7 @@ def test_links_need_not_keep_more_than_their_distance_in_the_neutral_configurati
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_obstacles_and_held_objects_must_keep_the_whole_clearance(seed: int) -> None:
-    """Even where they are closer, or overlap, in the neutral configuration."""
+    """This holds even if they are closer or overlap in the neutral configuration."""
     rng = np.random.default_rng(seed)
     robot = arm()
     q = robot.neutral()
@@ -122,7 +122,7 @@ def test_obstacles_and_held_objects_must_keep_the_whole_clearance(seed: int) -> 
     assert servo.status & EXCEEDED
 
 
-def test_geoms_of_the_world_of_an_mjcf_file_must_keep_the_whole_clearance() -> None:
+def test_links_must_keep_the_whole_clearance_from_geoms_of_an_mjcf_worldbody() -> None:
     text = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
       <body name="a" pos="0 0 0.3"><joint axis="0 1 0" range="-1 1"/>
         <geom type="capsule" fromto="0 0 0 0.2 0 0" size="0.02"/>
@@ -133,7 +133,7 @@ def test_geoms_of_the_world_of_an_mjcf_file_must_keep_the_whole_clearance() -> N
     assert c.collides(robot, sp.World(), robot.neutral(), CLEARANCE)
 
 
-def test_wrong_close_pairs_are_rejected() -> None:
+def test_invalid_values_of_close_and_unknown_links_in_it_are_refused() -> None:
     for wrong in ("all", [("a", "b")], {"ab": 0.1}, {("a", "b", "c"): 0.1}, {("a", "b"): np.nan}):
         with pytest.raises(InputError, match="close"):
             sp.World(close=wrong)  # type: ignore[arg-type]

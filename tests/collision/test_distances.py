@@ -1,4 +1,4 @@
-"""Signed distances of shapes: proven exact by duality, and compared with those of coal."""
+"""Signed distances of shapes, proven by upper and lower bounds, and compared with coal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def contacts(pairs: list[tuple[Shape, Shape]]) -> tuple[np.ndarray, np.ndarray, 
 
 
 @pytest.mark.parametrize("kinds", PAIRS_OF_KINDS, ids=IDS)
-def test_distances_and_depths_between_shapes_are_exact(kinds: tuple[int, int]) -> None:
+def test_distances_and_depths_are_between_their_proven_bounds(kinds: tuple[int, int]) -> None:
     """A pair of points proves an upper bound of the distance, and a plane a lower bound.
 
     Where shapes overlap, a translation along the normal separates them, and a search over all
@@ -92,7 +92,7 @@ def coal_shape(coal: object, shape: Shape) -> object:
     "kinds", [k for k in PAIRS_OF_KINDS if HULL not in k], ids=[i for i in IDS if "hull" not in i]
 )
 def test_distances_agree_with_those_of_coal(kinds: tuple[int, int]) -> None:
-    """Distances are those of coal, as far as coal's iterations converge."""
+    """Distances equal those of coal where coal's iterations converge."""
     coal = pytest.importorskip("coal", reason="coal has no wheels for Windows")
     request = coal.DistanceRequest()
     request.enable_signed_distance = True
@@ -119,7 +119,7 @@ def test_distances_agree_with_those_of_coal(kinds: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_broad_phase_of_collision_checks_skips_no_close_pair(seed: int) -> None:
+def test_no_close_pair_is_skipped_by_the_broad_phase_of_collision_checks(seed: int) -> None:
     """`min_distance` and `collides` agree with the distances of all pairs, which are exact."""
     scene = drawn_scene(seed)
     rng = np.random.default_rng(seed)
@@ -140,7 +140,7 @@ def test_the_broad_phase_of_collision_checks_skips_no_close_pair(seed: int) -> N
         np.testing.assert_array_equal(found, np.array(nearest) < clearance + 1e-12)
 
 
-def test_a_moved_obstacle_has_the_distances_of_one_built_there() -> None:
+def test_a_moved_obstacle_has_the_distances_of_a_new_obstacle_at_the_same_pose() -> None:
     rng = np.random.default_rng(0)
     for kind in (SPHERE, BOX, HULL, HALF_SPACE):
         fixed = random_shape(rng, kind, random_pose(rng, 0))

@@ -21,7 +21,7 @@ CLEARANCE = 0.01
 
 @pytest.mark.parametrize("seed", seeds(6))
 def test_a_motion_on_a_path_stops_before_an_obstacle(seed: int) -> None:
-    """It stays on the path, slows down within the limits and is certified as a whole."""
+    """The motion stays on its path, does not turn back, and has a certificate."""
     rng = np.random.default_rng(seed)
     T = ARM.fk(START)
     side = rng.normal(size=3) * (0.2, 0.2, 0.2) + (0, rng.choice([-1, 1]), 0)
@@ -51,13 +51,13 @@ def test_a_motion_on_a_path_stops_before_an_obstacle(seed: int) -> None:
     assert np.abs(tool - np.outer(tool @ side, side)).max() < 1e-3
     assert (np.diff(tool @ side) > -1e-6).all()
     assert np.abs(made.qd[-1]).max() <= 5.0 * dt * 1.01  # at rest after this step
-    # It gets as close as the targets allow: a motion past the next ones would be too close.
+    # The tool stops as late as possible: a motion past the next targets would be too close.
     count = np.searchsorted(np.linspace(0, 0.35, 80), (tool @ side).max() + 1e-6)
     beyond = motion(targets[: count + 3], None)
     assert sp.collision.collides(ARM, world, beyond.q, CLEARANCE + 1e-4).any()
 
 
-def test_a_motion_on_a_path_that_begins_too_close_does_not_start() -> None:
+def test_a_robot_whose_path_begins_inside_an_obstacle_does_not_move() -> None:
     T = ARM.fk(START)
     targets = np.repeat(T[None], 20, axis=0)
     targets[:, 1, 3] += np.linspace(0, 0.1, 20)

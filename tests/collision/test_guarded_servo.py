@@ -40,7 +40,7 @@ def soak() -> ModuleType:
 def check_distances(
     model: _core.CollisionModel, start: np.ndarray, end: np.ndarray, clearance: float
 ) -> None:
-    """Check that the clearance is kept at places within steps from `start` to `end` (k, n)."""
+    """Check the clearance at several places of each step, from `start` (k, n) to `end` (k, n)."""
     places = start[:, None] + FRACTIONS[:, None] * (end - start)[:, None]
     close = model.collides(places.reshape(-1, start.shape[1]), clearance - ROUNDING)
     assert not close.any(), divmod(int(np.argmax(close)), len(FRACTIONS))
@@ -48,7 +48,7 @@ def check_distances(
 
 @pytest.mark.parametrize("seed", seeds(MOTIONS))
 def test_no_pair_comes_closer_than_the_clearance(soak: ModuleType, seed: int) -> None:
-    """The clearance is kept within steps too, and all joint limits hold as without a world."""
+    """Pairs keep the clearance within steps too, and all joint limits hold as without a world."""
     rng = np.random.default_rng([seed, 7])
     clearance = float(rng.choice([0.0, 0.003, 0.01, 0.03]))
     scene, q = free_scene(seed, clearance, obstacles=int(rng.integers(1, 5)))
@@ -79,7 +79,7 @@ def test_no_pair_comes_closer_than_the_clearance(soak: ModuleType, seed: int) ->
 
 
 def arm_among_boxes(seed: int) -> tuple[sp.Robot, _core.CollisionModel, np.ndarray]:
-    """Return a Panda of spheres and capsules with boxes near its hand, and a configuration."""
+    """Return a Panda of spheres and capsules, boxes near its hand, and a configuration."""
     rng = np.random.default_rng(seed)
     robot = sp.load("panda")
     names = list(robot.frames)
@@ -133,7 +133,7 @@ def test_an_arm_slides_along_boxes(mode: str, seed: int) -> None:
 
 
 def gantry() -> sp.Robot:
-    """Return a robot that moves its hand along x and y, at 1 m/s at most."""
+    """Return a robot with two slides, which moves its hand along x and y at up to 1 m/s."""
     joints = [
         Joint("x", "prismatic", "base", "bridge", axis=(1, 0, 0), lower=-5, upper=5, max_speed=1),
         Joint("y", "prismatic", "bridge", "hand", axis=(0, 1, 0), lower=-5, upper=5, max_speed=1),
@@ -142,7 +142,7 @@ def gantry() -> sp.Robot:
 
 
 def wall_model(robot: sp.Robot, x: float, speed: float) -> _core.CollisionModel:
-    """Return the model of a sphere of 0.1 m on the hand, and a wall of 1 m centered at x."""
+    """Return a model of a sphere of radius 0.1 m on the hand, and a wall 1 m thick around x."""
     wall = np.eye(4)
     wall[0, 3] = x
     shapes = [
@@ -165,12 +165,12 @@ def before_a_wall(
 
 
 def along(velocity: list[float]) -> np.ndarray:
-    """Return the twist of a velocity in x and y."""
+    """Return the twist with a velocity in x and y, without rotation."""
     return np.array([*velocity, 0.0, 0.0, 0.0, 0.0])
 
 
 def test_a_step_away_from_an_obstacle_is_not_slowed() -> None:
-    """At the clearance, a step away from or along the wall is the same as without the wall."""
+    """At the clearance, a step away from the wall or along it equals the step without the wall."""
     servo, _ = before_a_wall()
     free = sp.Servo(servo.robot, servo.tasks, dt=servo.dt)
     for velocity in ([-0.5, 0.0], [0.0, 0.5], [-0.1, -0.9]):
@@ -198,12 +198,12 @@ def test_a_wall_stops_only_the_motion_toward_it() -> None:
     assert found.distance == pytest.approx(0.01, abs=3e-5)
     np.testing.assert_allclose(found.normal, [-1, 0, 0], atol=1e-12)
     approach = np.diff(np.array(speeds)[50:, 0])
-    assert (approach < 1e-9).all()  # it slows down without oscillation
+    assert (approach < 1e-9).all()  # the approach slows down without oscillation
 
 
 @pytest.mark.parametrize("depth", [0.005, 0.02, 0.15])
-def test_a_servo_that_starts_inside_the_clearance_moves_out_of_it(depth: float) -> None:
-    """The distance never decreases, whatever the command; the status reports it while too small."""
+def test_an_arm_that_starts_inside_the_clearance_moves_out_of_it(depth: float) -> None:
+    """For any command the distance never decreases; the status reports a distance too small."""
     for command in ([0.0, 0.0], [1.0, 0.3], [-1.0, 0.0]):
         servo, model = before_a_wall()
         q = np.array([0.39 + depth, 0.0])
@@ -217,11 +217,11 @@ def test_a_servo_that_starts_inside_the_clearance_moves_out_of_it(depth: float) 
         assert last >= 0.01 - 1e-5
 
 
-def test_an_obstacle_may_move_at_its_stated_speed() -> None:
-    """A wall that comes at most 0.3 m/s closer never gets closer than the clearance.
+def test_a_robot_keeps_the_clearance_from_an_obstacle_that_moves_at_its_stated_speed() -> None:
+    """A wall that moves at up to 0.3 m/s never gets closer to the robot than the clearance.
 
-    The wall moves between the calls, by no more than its speed allows. The robot is commanded into
-    the wall, and has to retreat in front of it.
+    The wall moves between the calls, by no more than its speed allows. The command drives the robot
+    into the wall, but the robot must retreat.
     """
     speed, dt = 0.3, 0.01
     servo, model = before_a_wall(speed, dt=dt)
@@ -238,8 +238,8 @@ def test_an_obstacle_may_move_at_its_stated_speed() -> None:
         assert not servo.status & StepStatus.COLLISION_EXCEEDED
 
 
-def test_a_world_may_be_replaced() -> None:
-    """A new world at each call, in which the wall has moved at its speed, keeps the certificate."""
+def test_the_clearance_is_kept_if_the_world_is_replaced_before_each_step() -> None:
+    """In each new world the wall has moved at its speed; without a world, nothing stops the arm."""
     speed, dt = 0.3, 0.01
     servo, model = before_a_wall(speed, dt=dt)
     q = np.zeros(2)
@@ -258,8 +258,8 @@ def test_a_world_may_be_replaced() -> None:
 
 
 @pytest.mark.parametrize("gap", [0.2201, 0.23, 0.3])
-def test_a_narrow_passage_is_passed(gap: float) -> None:
-    """A sphere of 0.1 m is driven through a gap, against one of its walls, without oscillation."""
+def test_a_sphere_passes_a_gap_that_leaves_room_for_the_clearance(gap: float) -> None:
+    """A sphere of radius 0.1 m, driven against one side of the gap, does not oscillate."""
     robot = gantry()
     names = list(robot.frames)
     shapes = [Shape(SPHERE, np.array([0.1, 0, 0]))]
@@ -280,7 +280,7 @@ def test_a_narrow_passage_is_passed(gap: float) -> None:
     assert (np.diff(np.sign(np.round(np.diff(inside), 9))) != 0).sum() <= 4
 
 
-def test_an_obstacle_that_jumps_is_reported() -> None:
+def test_an_obstacle_that_jumps_inside_the_clearance_is_reported() -> None:
     servo, model = before_a_wall()
     q = np.array([0.3, 0.0])
     for _ in range(30):
@@ -312,7 +312,7 @@ def test_a_servo_rejects_invalid_worlds() -> None:
         sp.Servo(robot, dt=0.01, world=other)
 
 
-def test_a_copied_servo_keeps_its_world() -> None:
+def test_a_copied_servo_keeps_the_clearance_from_the_same_obstacles() -> None:
     servo, model = before_a_wall()
     q = np.zeros(2)
     for _ in range(100):
@@ -323,7 +323,7 @@ def test_a_copied_servo_keeps_its_world() -> None:
         assert model.min_distance(q)[0] >= 0.01 - ROUNDING
 
 
-def test_an_arm_stops_at_a_wall_of_a_world_and_names_it() -> None:
+def test_an_arm_stops_at_a_wall_and_its_report_names_the_wall() -> None:
     panda = sp.urdf(Path(__file__).parent / "data/panda.urdf")
     world = sp.World({"wall": Box([0.1, 2.0, 2.0], [0.75, 0.0, 0.5])})
     q = np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])

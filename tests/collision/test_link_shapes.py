@@ -1,4 +1,4 @@
-"""Shapes of links in robot files, against MuJoCo and yourdfpy, and meshes."""
+"""Shapes of links in robot files, compared with MuJoCo and yourdfpy, and meshes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_shapes_of_urdf_links_are_read() -> None:
         ('<origin xyz="a b c"/><geometry><sphere radius="1"/></geometry>', "xyz"),
     ],
 )
-def test_invalid_shapes_raise_an_error_only_when_they_are_used(shapes: str, match: str) -> None:
+def test_invalid_shapes_in_a_file_raise_an_error_only_when_shapes_are_used(
+    shapes: str, match: str
+) -> None:
     robot = arm(f"<collision>{shapes}</collision>")
     with pytest.raises(DescriptionError, match=match) as caught:
         len(robot.shapes)
@@ -78,8 +80,10 @@ def test_invalid_shapes_raise_an_error_only_when_they_are_used(shapes: str, matc
         ('<cylinder radius="0.1" length="0"/>', (0.2, 0.2, 0.0)),
     ],
 )
-def test_shapes_without_volume_in_a_file_are_kept(shape: str, extent: tuple[float, ...]) -> None:
-    """Distances from a ball are those from a shape that is a micrometer thick."""
+def test_shapes_without_volume_have_distances_of_almost_flat_shapes(
+    shape: str, extent: tuple[float, ...]
+) -> None:
+    """Distances from a ball are those of a shape that is a micrometer thick."""
     robot = arm(f"<collision><geometry>{shape}</geometry></collision>")
     (hull,) = robot.shapes["tip"]
     assert isinstance(hull, c.ConvexHull)
@@ -208,14 +212,14 @@ def test_meshes_of_urdf_are_read_on_first_use(prefix: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text", ["", "v 0 0 0\n", "v 0 0 0\nf 1 2 3\n", "v a b c\n", "v 0 0 nan\nf 1 1 1\n"]
 )
-def test_errors_about_meshes_that_cannot_be_read_name_the_file(text: str, tmp_path: Path) -> None:
+def test_errors_about_unreadable_meshes_name_the_file(text: str, tmp_path: Path) -> None:
     path = tmp_path / "a.obj"
     path.write_text(text)
     with pytest.raises(DescriptionError, match=r"a\.obj"):
         c.hull_of(c.Mesh(str(path)))
 
 
-def test_ascii_stl_and_obj_are_the_same_mesh(tmp_path: Path) -> None:
+def test_ascii_stl_and_obj_files_of_a_mesh_give_the_same_shape(tmp_path: Path) -> None:
     corners = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
     faces = [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
     facets = "".join(

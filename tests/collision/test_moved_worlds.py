@@ -1,4 +1,4 @@
-"""Worlds whose obstacles move: a Servo updates them in place, and other objects do not change."""
+"""Obstacles that move: a Servo updates their poses in place, and no other object changes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LINKS = {
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_world_that_moves_equals_a_new_one(seed: int) -> None:
-    """Steps with obstacles moved in place are those of a Servo that gets each world anew."""
+def test_moving_obstacles_in_place_gives_the_steps_of_a_new_world(seed: int) -> None:
+    """A Servo whose obstacles are moved steps like a Servo that is given a new world each time."""
     rng = np.random.default_rng(seed)
     world = drawn_world(rng, UR5E, 0.5, START[None], 4)
     one, other = (sp.Servo(UR5E, dt=0.01, world=world, clearance=0.002) for _ in range(2))
@@ -44,7 +44,7 @@ def test_a_world_that_moves_equals_a_new_one(seed: int) -> None:
         other.world = sp.World(world.obstacles, links=world.links)
         velocity = rng.normal(size=6) * 0.2
         other.reset(one.qd)
-        one.reset(one.qd)  # neither has a certified stop from before
+        one.reset(one.qd)  # no Servo has a certified stop from earlier steps
         q = [one(q[0], velocity), other(q[1], velocity)]
         np.testing.assert_allclose(q[0], q[1], rtol=0, atol=1e-12)
         assert one.nearest is not None
@@ -54,7 +54,7 @@ def test_a_world_that_moves_equals_a_new_one(seed: int) -> None:
     np.testing.assert_array_equal(before.distances(START)[0], distances)
 
 
-def test_obstacles_that_have_moved_are_listed() -> None:
+def test_moved_obstacles_are_listed_unless_anything_else_has_changed() -> None:
     rng = np.random.default_rng(1)
     obstacles = {f"o{i}": shape(rng, 0.2, place(rng, 1.0)) for i in range(12)}
     world = sp.World(obstacles, links=LINKS, speeds={"o1": 1.0})
@@ -74,8 +74,8 @@ def test_obstacles_that_have_moved_are_listed() -> None:
         assert moved_obstacles(world, changed) is None
 
 
-def test_an_obstacle_that_keeps_its_stated_speed_is_avoided() -> None:
-    """The hand gives way to a ball that keeps its speed, and the clearance is kept."""
+def test_a_hand_gives_way_to_an_obstacle_that_comes_at_its_stated_speed() -> None:
+    """The distance between hand and ball is never smaller than the clearance."""
     at = UR5E.fk(START)[:3, 3] + [0, 0.4, 0]
     hand = {"tool0": LINKS["tool0"]}
     world = sp.World({"ball": c.Sphere(0.05, at)}, links=hand, speeds={"ball": 0.25})
@@ -91,7 +91,7 @@ def test_an_obstacle_that_keeps_its_stated_speed_is_avoided() -> None:
     assert np.linalg.norm((UR5E.fk(q) - UR5E.fk(START))[:3, 3]) > 0.01
 
 
-def test_copies_do_not_share_obstacles_that_move() -> None:
+def test_moving_an_obstacle_of_a_servo_does_not_move_it_in_a_copy() -> None:
     at = UR5E.fk(START)[:3, 3] + [0, 0.4, 0]
     world = sp.World({"ball": c.Sphere(0.05, at)}, links={"tool0": LINKS["tool0"]})
     servo = sp.Servo(UR5E, dt=0.01, world=world)

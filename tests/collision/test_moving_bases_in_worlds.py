@@ -26,7 +26,7 @@ ROUNDING = 1e-12  # [m], for robots of some meters
 
 
 def polygon_places(robot: sp.Robot, q: Array, count: int) -> Array:
-    """Return configurations on the shortest ways between configurations (K, nq)."""
+    """Return `count` configurations on each shortest way between successive ones of q (K, nq)."""
     steps = robot.difference(q[1:], q[:-1])
     shares = np.linspace(0, 1, count)[:, None, None]
     return np.concatenate(robot.integrate(q[:-1], shares * steps))
@@ -50,7 +50,7 @@ def closest(model: CollisionModel, q: Array, count: int = 40) -> float:
 
 
 def walk(robot: sp.Robot, rng: np.random.Generator, steps: int, size: float) -> Array:
-    """Return configurations (steps + 1, nq) that are a displacement of about `size` apart."""
+    """Return configurations (steps + 1, nq), each a random displacement from the one before."""
     q = [robot.random(seed=rng)]
     for _ in range(steps):
         q.append(robot.integrate(q[-1], size * rng.normal(size=robot.nv)))
@@ -58,7 +58,7 @@ def walk(robot: sp.Robot, rng: np.random.Generator, steps: int, size: float) -> 
 
 
 def flipped(robot: sp.Robot, q: Array) -> Array:
-    """Return q with quaternions of the other sign in every second configuration."""
+    """Return q with the signs of all quaternions reversed in every second configuration."""
     made = np.array(q)
     for at, name in enumerate(robot.position_names):
         if name.endswith("/qw"):
@@ -66,7 +66,7 @@ def flipped(robot: sp.Robot, q: Array) -> Array:
     return made
 
 
-def test_certificates_hold_between_samples() -> None:
+def test_no_configuration_between_samples_is_closer_than_the_certificate_states() -> None:
     found = 0
     for seed in seeds(nightly(400, 25)):
         robot, rng = Drawn(seed).robot, np.random.default_rng(seed)
@@ -77,7 +77,7 @@ def test_certificates_hold_between_samples() -> None:
         made = polygon_certificate(model, 0.01, t, q)
         assert made.min_clearance <= least + ROUNDING
         assert made.certified <= (least >= 0.01 - ROUNDING)
-        if least > 0:  # overlaps have no exact depth
+        if least > 0:  # depths of overlaps are only estimates
             assert made.min_clearance >= least - max(1.1e-4, 0.011 * least)
             found += np.isfinite(least)
         other = polygon_certificate(model, 0.01, t, flipped(robot, q))
@@ -108,7 +108,7 @@ def test_an_arm_on_a_resting_floating_base_has_the_certificate_of_a_fixed_arm() 
         assert made.min_clearance == pytest.approx(alone.min_clearance, abs=2e-4, rel=0.01)
 
 
-def test_simulate_keeps_a_certified_clearance_of_a_floating_robot() -> None:
+def test_motions_of_a_floating_robot_by_simulate_have_a_certified_clearance() -> None:
     robot = sp.load("ur5e").with_base("floating")
     q = robot.random(seed=3)
     tip = robot.fk(q)
@@ -142,7 +142,7 @@ def pole(length: float) -> sp.Robot:
 
 @pytest.mark.parametrize("length", [0.5, 5.0, 40.0])
 def test_a_servo_stops_a_long_pole_in_front_of_an_obstacle(length: float) -> None:
-    """The lever arm of a ball joint counts, however long it is."""
+    """This holds for poles of any length: the tip of a long pole moves fast."""
     robot = pole(length)
     obstacle = sp.pose([length * np.cos(0.5), length * np.sin(0.5), 0])
     world = sp.World(
@@ -158,10 +158,10 @@ def test_a_servo_stops_a_long_pole_in_front_of_an_obstacle(length: float) -> Non
         least = min(least, least_distance(model, polygon_places(robot, np.stack([q, after]), 9)))
         q = after
     assert least >= 0.01 - 1e-9
-    assert robot.difference(q, robot.neutral())[2] > 0.3  # it has come near
+    assert robot.difference(q, robot.neutral())[2] > 0.3  # the pole has turned toward the obstacle
 
 
-def test_certificates_of_bent_curves_of_quaternions_hold_everywhere() -> None:
+def test_no_place_on_a_curve_of_quaternions_is_closer_than_its_certificate_states() -> None:
     """Random cubics of rotation vectors are judged by distances at many samples."""
     judged = 0
     for seed in seeds(nightly(200, 20)):
@@ -196,8 +196,8 @@ def test_certificates_of_bent_curves_of_quaternions_hold_everywhere() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_certificates_bound_the_bulge_of_a_bent_rotation(seed: int) -> None:
-    """The rotation swings out and almost back, toward an obstacle beside a quarter of its path."""
+def test_certificates_hold_where_a_rotation_swings_out_and_back(seed: int) -> None:
+    """An obstacle is beside the first quarter of the path, where the rotation swings out."""
     rng = np.random.default_rng([seed, 37])
     robot, anchor = pole(1.0), rng.normal(size=(1, 3))
     swing = np.zeros((4, 1, 3))
@@ -216,6 +216,6 @@ def test_certificates_bound_the_bulge_of_a_bent_rotation(seed: int) -> None:
 
 
 def of_curve(robot: sp.Robot, curve: Curve, i: int, x: Array) -> Array:
-    """Return configurations (K, nq) for values x (K, nv) of the cubics of a piece."""
+    """Return configurations (K, nq) for values x (K, nv) of the cubics of piece i."""
     assert curve.anchors is not None
     return np.asarray(robot.integrate(from_kernel(robot, curve.anchors[i]), x))

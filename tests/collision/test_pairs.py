@@ -1,4 +1,4 @@
-"""Pairs that are checked: by adjacency, by samples, from SRDF files, and in a model."""
+"""Which pairs are checked: by adjacency, by samples, from SRDF files, and in a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHAIN = """<robot name="arm">{links}{joints}</robot>"""
 
 
 def chain(shapes: dict[str, str], joints: str) -> sp.Robot:
-    """Return a chain of links a, b, ... with joints: r revolute about y, f fixed; 1 m apart."""
+    """Return a chain of links a, b, ..., joined 1 m apart: r is revolute about y, f is fixed."""
     names = "abcdefgh"[: len(joints) + 1]
     links = "".join(
         f'<link name="{n}">'
@@ -50,7 +50,7 @@ def test_links_that_one_joint_connects_are_adjacent() -> None:
         "bc": "adjacent",
         "cd": "adjacent",
     }
-    # Through a link without shapes, but not through one with shapes.
+    # Links are also adjacent across a fixed link without shapes, but not across one with shapes.
     assert reasons(chain(dict.fromkeys("acd", SMALL), "rfr")) == {
         "ac": "adjacent",
         "cd": "adjacent",
@@ -68,7 +68,7 @@ def test_links_that_always_or_never_overlap_are_not_checked() -> None:
 
 
 def test_links_that_always_almost_touch_are_not_checked() -> None:
-    """The sphere of link a is at the first joint, from which link c has a constant distance."""
+    """Here, the distance between the spheres of links a and c is the same in any configuration."""
     robot = chain({}, "rr")
     for gap, checked in ((0.0005, False), (0.002, True)):
         links = {
@@ -82,7 +82,7 @@ def test_links_that_always_almost_touch_are_not_checked() -> None:
         assert len(c.contacts(robot, world, robot.neutral())) == checked
 
 
-def test_pairs_of_a_model_move_relative_to_each_other() -> None:
+def test_a_model_checks_only_pairs_that_move_relative_to_each_other() -> None:
     robot = chain(dict.fromkeys("abcde", SMALL), "rfrr")
     world = sp.World(
         {"ball": c.Sphere(0.1, (0, 0, 9)), "box": c.Box((1, 1, 1), (9, 0, 0))},
@@ -94,14 +94,14 @@ def test_pairs_of_a_model_move_relative_to_each_other() -> None:
     # "b" and "c" are one body; adjacent: ab, cd, de. The sphere in the hand counts as "e".
     assert found == {"ac", "ad", "ae", "bd", "be", "ce"}
     against = sorted(one for one, other in named if other == "ball")
-    assert against == ["b", "c", "d", "e", "e"]  # not "a", which stands still like the ball
+    assert against == ["b", "c", "d", "e", "e"]  # not "a", which is fixed, as the ball is
     model2 = model_of(robot, sp.World(world.obstacles, unchecked=[("e", "ball")]))
     named2 = {tuple(model2.parts.owner[i] for i in pair) for pair in model2.pairs.tolist()}
     assert ("e", "ball") not in named2
     assert ("a", "b") in named2 or ("b", "a") in named2  # given pairs replace those of "auto"
 
 
-def test_unchecked_pairs_are_read_from_and_written_to_srdf_files(tmp_path: Path) -> None:
+def test_unchecked_pairs_written_to_an_srdf_file_are_read_again(tmp_path: Path) -> None:
     robot = sp.urdf(DATA / "panda.urdf")
     pairs = c.srdf_pairs(DATA / "panda.srdf", robot)
     assert ("panda_link0", "panda_link1") in pairs
@@ -119,7 +119,7 @@ def test_unchecked_pairs_are_read_from_and_written_to_srdf_files(tmp_path: Path)
         c.srdf_pairs('<robot><disable_collisions link1="a"/></robot>', small)
 
 
-def test_names_in_a_world_are_checked_when_it_is_used_with_a_robot() -> None:
+def test_a_world_whose_names_or_shapes_do_not_fit_the_robot_is_refused() -> None:
     robot = chain(dict.fromkeys("abc", SMALL), "rr")
     q = np.zeros(2)
     for world, match in (

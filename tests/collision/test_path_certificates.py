@@ -33,7 +33,7 @@ from supple.describe import Description, Joint
 from supple.errors import InputError
 
 PATHS = int(os.environ.get("SUPPLE_CLEAR_PATHS", "40"))
-SEEDS = nightly(seeds(PATHS), seeds(PATHS)[1::2])  # the latter include each kind of path
+SEEDS = nightly(seeds(PATHS), seeds(PATHS)[1::2])  # each subset includes each kind of path
 PARTS = 4
 DATA = Path(__file__).parent / "data"
 ROUNDING = 1e-13  # [m], for a robot of 1 m
@@ -55,7 +55,7 @@ def coal_shape(shape: Any) -> Any:
 
 
 def coal_distance(robot: sp.Robot, world: sp.World, pair: Array, q: Array) -> float:
-    """Return the distance of a pair of a model by coal; NaN for hulls and overlaps."""
+    """Return the distance of two shapes of a model by coal; NaN for hulls and overlaps."""
     import coal
 
     model = model_of(robot, world)
@@ -77,7 +77,7 @@ def coal_distance(robot: sp.Robot, world: sp.World, pair: Array, q: Array) -> fl
 
 
 def places(motion: Array | sp.paths.JointPath, count: int) -> Array:
-    """Return configurations on a joint path, or on straight lines through configurations."""
+    """Return `count` configurations on a joint path or on lines that join configurations."""
     if isinstance(motion, sp.paths.JointPath):
         return motion.at(np.linspace(motion.s[0], motion.s[-1], count))
     s = np.linspace(0, len(motion) - 1, count)
@@ -87,7 +87,7 @@ def places(motion: Array | sp.paths.JointPath, count: int) -> Array:
 def broken(
     certificate: Certificate, model: CollisionModel, motions: list[Any], size: float
 ) -> list[str]:
-    """Return the laws that a certificate of motions breaks."""
+    """Return a sentence for each law that the certificate of some motions breaks."""
     q = np.concatenate([places(each, 400) for each in motions])
     least = least_distance(model, q)
     said = []
@@ -128,7 +128,7 @@ def test_no_place_on_a_path_is_closer_than_its_certificate_states(part: int) -> 
         there = found.q[np.isfinite(found.q[:, 0])]
         assert not model.collides(there, clearance).any(), seed
         certified += found.certified
-        if not found.certified:  # a reconfiguration for which no motion was found
+        if not found.certified:  # no free motion was found for a reconfiguration
             assert found.reconfigurations, seed
         if found.success and case.timed:
             timed = found.timed()
@@ -145,8 +145,8 @@ def test_no_place_on_a_path_is_closer_than_its_certificate_states(part: int) -> 
 
 
 @pytest.mark.parametrize("seed", seeds(max(PATHS // 4, 4)))
-def test_a_path_that_keeps_clear_of_obstacles_is_found_with_them(seed: int) -> None:
-    """If the path without obstacles keeps clear of them, a certified path is found with them."""
+def test_a_path_that_keeps_the_clearance_is_also_found_in_a_world(seed: int) -> None:
+    """If the path planned without obstacles keeps clear of them, a certified path exists."""
     case = Drawn(seed)
     rng = np.random.default_rng([seed, 32])
     alone = case.plan_path()
@@ -169,8 +169,8 @@ def test_a_path_that_keeps_clear_of_obstacles_is_found_with_them(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", seeds(max(PATHS // 6, 4)))
-def test_a_lower_bound_is_close_to_the_smallest_distance(seed: int) -> None:
-    """Random straight motions of random robots in random worlds, judged at 3000 configurations."""
+def test_the_certified_bound_is_close_to_the_smallest_distance(seed: int) -> None:
+    """Random straight motions in random worlds are compared with distances at 3000 places."""
     rng = np.random.default_rng([seed, 33])
     case = Drawn(seed)
     robot = case.robot
@@ -188,8 +188,8 @@ def test_a_lower_bound_is_close_to_the_smallest_distance(seed: int) -> None:
     assert least - slack - speed <= made.min_clearance <= least + ROUNDING * max(1, case.size)
 
 
-def test_the_certificate_of_a_curve_holds_everywhere_on_it() -> None:
-    """Curves of one to three cubic pieces that swing far between their ends."""
+def test_no_place_on_a_curve_is_closer_than_its_certificate_states() -> None:
+    """The curves have one to three cubic pieces, which swing far between their ends."""
     for seed in seeds(max(PATHS // 2, 8)):
         rng = np.random.default_rng([seed, 34])
         robot = sp.load(str(rng.choice(["ur5e", "panda", "stanford"])))
@@ -214,8 +214,8 @@ def test_the_certificate_of_a_curve_holds_everywhere_on_it() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_certificates_of_prismatic_joints_bound_the_bulge_of_a_curve(seed: int) -> None:
-    """Slides have no curvature: only the deviation from the chord counts."""
+def test_certificates_of_prismatic_joints_hold_where_a_curve_leaves_its_chord(seed: int) -> None:
+    """Points on slides leave the chord of a curve only as the coordinates do."""
     rng = np.random.default_rng([seed, 35])
     joints = [
         Joint(f"j{i}", "prismatic", f"l{i}", f"l{i + 1}", axis=axis, lower=-9.0, upper=9.0)
@@ -225,7 +225,7 @@ def test_certificates_of_prismatic_joints_bound_the_bulge_of_a_curve(seed: int) 
     world = sp.World({"ball": c.Sphere(0.2, (9, 9, 9))}, links={"l3": c.Sphere(0.1)})
     swing = rng.normal(size=(4, 1, 3))
     on = [np.array([1, x, x**2, x**3]) @ swing[:, 0] for x in (0.0, 0.25, 0.5)]
-    bulge = on[1] - (on[0] + on[2]) / 2  # the ball is on the side to which the curve bends
+    bulge = on[1] - (on[0] + on[2]) / 2  # the ball is on the outer side of the curve
     model = model_of(robot, world.moved({"ball": on[1] + 0.32 * bulge / np.linalg.norm(bulge)}))
     made = curve_certificate(model, 0.0, [Curve(np.array([0.0, 1.0]), swing)])
     u = np.linspace(0, 1, 2000)[:, None] ** np.arange(4)
@@ -249,8 +249,8 @@ def line(start: Array, move: Array, count: int) -> Array:
     return sp.poses.interpolate(first, last, np.linspace(0, 1, count))
 
 
-def test_a_branch_that_collides_is_not_taken() -> None:
-    """An obstacle at the elbow of the best branch leaves another branch free."""
+def test_a_path_avoids_a_branch_that_collides() -> None:
+    """An obstacle blocks the elbow of the best branch, but leaves another branch free."""
     poses = line(np.radians([0, -70, 100, -120, -90, 0]), np.array([0, 0.2, 0]), 50)
     free = sp.plan_path(UR5E, poses)
     elbow = UR5E.fk(free.q[25], "link3")[:3, 3]
@@ -271,7 +271,7 @@ GOALS = json.loads((DATA / "goals.json").read_text())  # two of each scene
     "goal", nightly(GOALS, GOALS[::2]), ids=lambda goal: f"{goal['set']}{goal['number']}"
 )
 def test_a_retreat_ends_only_where_every_solution_collides(goal: dict[str, Any]) -> None:
-    """The hand retreats by 10 cm from goals of MotionBenchMaker; a search confirms an early end."""
+    """The hand retreats 10 cm from goals of MotionBenchMaker; a search confirms an early end."""
     robot = sp.urdf(DATA / f"{goal['robot']}.urdf")
     world = sp.World(scene_of(goal["obstacles"], "goals", None)[0])
     T = robot.fk([goal["goal"][name] for name in robot.joint_names])
@@ -284,8 +284,8 @@ def test_a_retreat_ends_only_where_every_solution_collides(goal: dict[str, Any])
         assert not sp.Solver(robot, world=world, max_seeds=2000)(poses[end])
 
 
-def test_a_thin_wall_between_two_targets_is_not_passed() -> None:
-    """All targets are free, and the tool is smaller than the wall is thick."""
+def test_no_path_crosses_a_thin_wall_between_two_targets() -> None:
+    """The arm collides at no target, only between two targets."""
     poses = line(np.radians([0, -70, 100, -120, -90, 0]), np.array([0, 0.3, 0]), 31)
     wall = c.Box([0.02, 0.001, 0.02], (poses[15, :3, 3] + poses[16, :3, 3]) / 2)
     world = sp.World({"wall": wall}, links={"tool0": c.Sphere(0.0005)})
@@ -299,7 +299,7 @@ def collides_anywhere(found: sp.paths.PlannedPath, model: CollisionModel) -> boo
     return bool(model.collides(q).any())
 
 
-def test_a_path_through_an_obstacle_ends_there() -> None:
+def test_a_path_ends_before_an_obstacle() -> None:
     poses = line(np.radians([0, -70, 100, -120, -90, 0]), np.array([0, 0.3, 0]), 60)
     world = sp.World({"wall": c.Box([2, 0.02, 2], poses[40, :3, 3])}, links=LINKS)
     found = sp.plan_path(UR5E, poses, world=world, clearance=0.01)
@@ -314,7 +314,10 @@ def test_a_path_through_an_obstacle_ends_there() -> None:
 
 @cache
 def blocked_reconfiguration() -> tuple[sp.Robot, Array, sp.World]:
-    """Return a robot, a path with a reconfiguration, and an obstacle on its straight line only."""
+    """Return a robot, poses that need a reconfiguration, and a world.
+
+    An obstacle blocks the straight joint motion of the reconfiguration, but not the other motions.
+    """
     narrow = UR5E.with_limits(
         lower={"shoulder_pan_joint": -1, "elbow_joint": 0, "wrist_3_joint": 0.3},
         upper={"shoulder_pan_joint": 1, "wrist_3_joint": 3.5},
@@ -343,7 +346,7 @@ def blocked_reconfiguration() -> tuple[sp.Robot, Array, sp.World]:
 
 
 def test_a_reconfiguration_leads_around_obstacles() -> None:
-    """The straight line between two configurations is blocked; the motion found is certified."""
+    """The straight joint motion is blocked; a certified motion around the obstacle is found."""
     narrow, poses, world = blocked_reconfiguration()
     found = sp.plan_path(narrow, poses, world=world, clearance=0.003)
     assert found.success
@@ -388,7 +391,7 @@ def test_a_simulated_motion_has_a_certificate(mode: str) -> None:
     assert not broken(later.certificate, model_of(UR5E, world), [later.q], 1.0)
 
 
-def test_without_a_world_there_is_no_certificate() -> None:
+def test_paths_without_a_world_have_no_certificate() -> None:
     poses = line(np.radians([0, -70, 100, -120, -90, 0]), np.array([0, 0.1, 0]), 5)
     found = sp.plan_path(UR5E, poses)
     assert found.certificate is None

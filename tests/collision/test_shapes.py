@@ -1,4 +1,4 @@
-"""Shapes, worlds and scene files: what is accepted, and the errors for everything else."""
+"""Shapes, worlds and scene files: accepted input, and errors about invalid input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def random_pose(rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_shapes_keep_their_pose_and_are_read_only(kind: str) -> None:
+def test_shapes_have_the_given_pose_and_are_read_only(kind: str) -> None:
     T = random_pose(np.random.default_rng(1))
     for made in (MAKERS[kind](T), MAKERS[kind](T[:3, 3])):
         for shape in (made, copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
@@ -54,7 +54,7 @@ def test_matrices_that_are_not_poses_are_refused(kind: str, pose: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "1", None, [1.0]])
-def test_shapes_without_size_are_refused(bad: Any) -> None:
+def test_shapes_without_a_positive_size_are_refused(bad: Any) -> None:
     makers = [
         lambda: c.Sphere(bad),
         lambda: c.Capsule(bad, 1.0),
@@ -73,7 +73,7 @@ def test_shapes_without_size_are_refused(bad: Any) -> None:
     assert c.Capsule(1.0, 0.0).length == 0  # a sphere
 
 
-def test_a_world_is_immutable_and_changes_by_copies() -> None:
+def test_changes_of_a_world_return_copies_and_leave_it_as_it_was() -> None:
     world = sp.World(
         {"box": c.Box((1, 1, 1)), "ball": c.Sphere(0.1, (1, 0, 0))}, speeds={"ball": 2}
     )

@@ -1,4 +1,4 @@
-"""Solutions in a world: converged only if pose, limits and clearance hold; blocked with pairs.
+"""Solutions in a world: converged if pose, limits and clearance hold, else with the pairs.
 
 Distances are computed again here, by NumPy from forward kinematics.
 """
@@ -33,7 +33,7 @@ def robot_of(name: str) -> sp.Robot:
 
 
 def point_distances(shape: Any, p: Array) -> Array:
-    """Return the signed distances of points (k, 3) in the world from a shape in the world."""
+    """Return the signed distances (k,) of points (k, 3) from a shape, in world coordinates."""
     x = (p - shape.pose[:3, 3]) @ shape.pose[:3, :3]
     if isinstance(shape, c.Sphere):
         return np.asarray(np.linalg.norm(x, axis=1) - shape.radius)
@@ -49,8 +49,8 @@ def point_distances(shape: Any, p: Array) -> Array:
 def clearance_of(robot: sp.Robot, world: sp.World, q: Array, clearance: float) -> float:
     """Return the smallest distance of all checked pairs, for links made of spheres.
 
-    To the distance of links that are close by construction, the part of the clearance is added that
-    they need not keep.
+    Links that are close by construction need not keep the whole clearance. The part that they need
+    not keep is added to their distance.
     """
     model = model_of(robot, world)
     shapes: Any = robot.shapes if world.links is None else world.links
@@ -72,7 +72,7 @@ def clearance_of(robot: sp.Robot, world: sp.World, q: Array, clearance: float) -
 
 
 def check_solution(found: Any, robot: sp.Robot, world: sp.World, T: Array, least: float) -> None:
-    """Check what "converged" states, independently."""
+    """Check pose, limits and clearance of a solution independently of supple."""
     assert (found.q >= robot.lower).all()
     assert (found.q <= robot.upper).all()
     assert np.abs(robot.fk(found.q) - T).max() < 3e-6
@@ -91,7 +91,7 @@ def test_goals_of_motion_bench_maker_are_solved(goal: dict[str, Any]) -> None:
     check_solution(sp.solve(robot, T, world=world), robot, world, T, 0.0)
     near = sp.solve(robot, T, world=world, q0=q)
     check_solution(near, robot, world, T, 0.0)
-    assert near.moved < 1e-6  # q itself is free
+    assert near.moved < 1e-6  # q0 itself is a solution
 
 
 def spheres(robot: sp.Robot, rng: np.random.Generator) -> dict[str, list[c.Sphere]]:
@@ -159,8 +159,8 @@ def test_solutions_keep_the_clearance_and_known_ones_are_found(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", generated.seeds(max(4, CASES // 8)))
-def test_solutions_of_any_robot_keep_the_clearance(seed: int) -> None:
-    """Chains and trees with any joints, several end effectors, joints that move no task."""
+def test_solutions_of_random_trees_keep_the_clearance(seed: int) -> None:
+    """The robots have joints of any type, several end effectors, and joints that move no task."""
     rng = np.random.default_rng(seed)
     robot = generated.robot(rng, joints=int(rng.integers(2, 10)), size=1.0)
     if rng.random() < 0.3:
@@ -193,7 +193,7 @@ def test_solutions_of_any_robot_keep_the_clearance(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(max(2, CASES // 20)))
 def test_a_blocked_arm_of_six_joints_has_no_free_solution(seed: int) -> None:
-    """BLOCKED is proven if all solutions are known and collide; each is listed with its pairs."""
+    """BLOCKED means that all solutions are known and collide; each is listed with its pairs."""
     rng = np.random.default_rng(seed)
     robot = arm(("ur5e", "puma560")[seed % 2])
     world = sp.World(scene(rng, 30, 0.8), links=spheres(robot, rng))
@@ -227,7 +227,7 @@ def test_an_empty_world_changes_no_solution() -> None:
             assert with_world.clearance == np.inf
 
 
-def test_joints_that_move_no_task_stay_in_a_world() -> None:
+def test_joints_that_move_no_task_keep_their_q0_in_a_world() -> None:
     robot = sp.urdf(DATA / "ur5.urdf").with_tips("forearm_link")
     world = sp.World({"ball": c.Sphere(0.1, (0.5, 0.5, 0.9))})
     q0 = np.array([0.3, -1.0, 0.4, 0.5, -0.6, 0.7])
@@ -238,7 +238,7 @@ def test_joints_that_move_no_task_stay_in_a_world() -> None:
     assert np.array_equal(found.q[3:], q0[3:])
 
 
-def test_solutions_by_preference_and_several_solutions_avoid_obstacles() -> None:
+def test_solutions_with_a_preference_and_all_of_several_solutions_avoid_obstacles() -> None:
     robot, goal = robot_of("panda"), GOALS[0]
     world = sp.World(scene_of(goal["obstacles"], "goals", None)[0])
     T = robot.fk(np.array([goal["goal"][name] for name in robot.joint_names]))

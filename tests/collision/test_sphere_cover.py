@@ -1,4 +1,4 @@
-"""Spheres that contain a mesh: no point of any triangle is outside, for closed and open meshes."""
+"""Spheres that contain a closed or open mesh: no point of a triangle is outside all spheres."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray
 
 
 def torus(big: float, small: float, around: int = 24, across: int = 12) -> tuple[Array, Array]:
-    """Return the points and outward triangles of a torus around z: concave, with a hole."""
+    """Return the points and the outward triangles of a torus around z."""
     u, v = np.meshgrid(np.arange(around), np.arange(across), indexing="ij")
     a, b = 2 * np.pi * u.ravel() / around, 2 * np.pi * v.ravel() / across
     ring = big + small * np.cos(b)
@@ -40,7 +40,7 @@ def written(folder: Path, points: Array, faces: Array) -> str:
 
 
 def uncovered(cover: c.SphereCover, corners: Array, rng: np.random.Generator) -> float:
-    """Return how far the farthest of many points on triangles (f, 3, 3) is outside all spheres."""
+    """Return the largest distance from all spheres of many points on triangles (f, 3, 3)."""
     share = rng.dirichlet((0.5, 0.5, 0.5), size=(len(corners), 12))
     points = np.concatenate([(share @ corners).reshape(-1, 3), corners.reshape(-1, 3)])
     centers = np.array([each.pose[:3, 3] for each in cover.spheres])
@@ -69,7 +69,7 @@ def test_no_point_of_a_mesh_is_outside(tmp_path: Path, seed: int) -> None:
 
 
 def test_spheres_follow_concave_parts_of_a_mesh(tmp_path: Path) -> None:
-    """Nothing sticks out of a torus by more than the padding, and its hole stays open."""
+    """No sphere sticks out of a torus by more than the padding, and the hole stays open."""
     points, faces = torus(0.5, 0.1)
     mesh = c.Mesh(written(tmp_path, points, faces))
     cover = c.spheres_of(mesh, count=48)
@@ -83,7 +83,7 @@ def test_spheres_follow_concave_parts_of_a_mesh(tmp_path: Path) -> None:
     assert coarse.padding > cover.padding
 
 
-def test_links_get_spheres_instead_of_meshes(tmp_path: Path) -> None:
+def test_meshes_of_links_can_be_replaced_by_spheres(tmp_path: Path) -> None:
     file = written(tmp_path, *torus(0.2, 0.05))
     text = (
         '<robot name="arm"><link name="a"><collision><geometry><box size="1 1 1"/></geometry>'
@@ -101,7 +101,7 @@ def test_links_get_spheres_instead_of_meshes(tmp_path: Path) -> None:
     assert not c.collides(robot, sp.World(ball, links=links), q)
 
 
-def test_a_mesh_without_size_is_an_error(tmp_path: Path) -> None:
+def test_a_mesh_without_size_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path, np.zeros((3, 3)), np.array([[0, 1, 2]]))
     with pytest.raises(DescriptionError, match="no size"):
         c.spheres_of(c.Mesh(file))

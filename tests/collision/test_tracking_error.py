@@ -1,4 +1,4 @@
-"""A Servo keeps the clearance although its joints deviate from their commands, within bounds."""
+"""A Servo keeps the clearance while joints deviate from their commands within bounds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ ROUNDING = 1e-9  # [m]
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-def test_no_pair_comes_closer_wherever_joints_are_within_their_tracking_errors(seed: int) -> None:
-    """Joints anywhere within their errors of the commanded motion keep the clearance."""
+def test_pairs_keep_the_clearance_wherever_joints_are_within_their_tracking_errors(
+    seed: int,
+) -> None:
+    """Each joint may be anywhere within its tracking error of the commanded position."""
     rng = np.random.default_rng([seed, 41])
     clearance = float(rng.choice([0.0, 0.005, 0.02]))
     error = float(10 ** rng.uniform(-4, -2))
@@ -56,7 +58,7 @@ def gantry() -> tuple[sp.Robot, sp.World]:
 
 
 @pytest.mark.parametrize("error", [0.0, 1e-3, 0.02])
-def test_a_slide_stops_at_the_clearance_plus_its_tracking_error(error: float) -> None:
+def test_a_slide_stops_at_the_clearance_plus_its_tracking_error_from_a_wall(error: float) -> None:
     """The wall is at 1 m: the sphere's center stops at 1 m - radius - clearance - error."""
     robot, world = gantry()
     servo = sp.Servo(
@@ -69,7 +71,7 @@ def test_a_slide_stops_at_the_clearance_plus_its_tracking_error(error: float) ->
     assert q[0] <= 0.89 - error + 1e-12
     for _ in range(50):
         q = servo(q, [-0.5, 0, 0])
-    assert q[0] < 0.8  # and leaves it again
+    assert q[0] < 0.8  # and the hand leaves the wall again
 
 
 def test_the_tracking_error_is_an_attribute_that_copies_keep() -> None:

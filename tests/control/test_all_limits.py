@@ -1,4 +1,4 @@
-"""All limits hold together in every step, in every combination, from rest.
+"""All limits hold together in every step of random motions that start at rest.
 
 The motions are those of tools/soak_servo.py (`make soak-servo` runs many more). SUPPLE_MOTIONS sets
 their number.
@@ -32,15 +32,15 @@ def soak() -> ModuleType:
 
 
 @pytest.mark.parametrize("seed", seeds(MOTIONS))
-def test_no_random_motion_breaks_a_limit(soak: ModuleType, seed: int) -> None:
+def test_random_motions_keep_all_limits(soak: ModuleType, seed: int) -> None:
     """Robots, limits, modes, steps, tasks, commands and noise are random."""
     found, about = soak.motion(seed, 400)
     assert set(found) <= {"steps"}, (about, found)
 
 
 @pytest.mark.parametrize("seed", seeds(MOTIONS // 2))
-def test_no_constraint_breaks_a_limit(soak: ModuleType, seed: int) -> None:
-    """Constraints have other rows in each step, many of which conflict with the limits."""
+def test_all_limits_hold_where_constraints_conflict_with_them(soak: ModuleType, seed: int) -> None:
+    """The rows of the constraints change in each step; many rows conflict with the limits."""
     found, about = soak.motion(1000 + seed, 300, constrained=True)
     assert set(found) <= {"steps"}, (about, found)
 
@@ -48,8 +48,8 @@ def test_no_constraint_breaks_a_limit(soak: ModuleType, seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(MOTIONS // 8))
 @pytest.mark.parametrize("jerk", [100.0, 1000.0])
 @pytest.mark.parametrize("mode", ["exact", "scale"])
-def test_all_limits_hold_from_rest(mode: str, jerk: float, seed: int) -> None:
-    """With a new reachable target every 100 steps, limits of norm and jerk often act together."""
+def test_limits_on_the_norm_and_on_jerk_hold_together(mode: str, jerk: float, seed: int) -> None:
+    """A new reachable target every 100 steps makes both limits act, often in the same step."""
     arm, dt, rng = robot("panda"), 0.002, np.random.default_rng((4, seed))
     limits = Limits.for_robot(arm, max_acceleration=10.0, max_jerk=jerk, max_norm=1.0, mode=mode)  # type: ignore[arg-type]
     servo = Servo(arm, dt=dt, limits=limits)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# Counts calls of malloc while a flag is set; Python's small objects come from its own arenas.
+# Counts calls of malloc while a flag is set. Python allocates small objects without malloc.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-"""A Servo, `simulate` and batches with tasks whose Jacobian is that at the target's position."""
+"""Alternate tasks, with the Jacobian at the target's position, in a Servo and in batches."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ DT = 0.005
 
 
 def arm(side: str, y: float, parent: str = "base") -> str:
-    """Return the links and joints of an arm with six joints on a link, as URDF."""
+    """Return URDF text of an arm with six joints that is mounted on a link."""
     text = ""
     axes = ("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0")
     for k, (axis, x) in enumerate(zip(axes, (0, 0, 0.4, 0.3, 0.1, 0.1), strict=True), 1):
@@ -31,7 +31,7 @@ def arm(side: str, y: float, parent: str = "base") -> str:
 
 @pytest.fixture
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Robot, Robot, Robot]:
-    """Return a robot with two arms on its base, and each of the arms alone."""
+    """Return a robot with two arms, and one robot with only the left and one with the right arm."""
     folder, robots = tmp_path_factory.mktemp("two"), []
     for name, arms in (("both", "lr"), ("left", "l"), ("right", "r")):
         parts = "".join(arm(side, 0.2 if side == "l" else -0.2) for side in arms)
@@ -45,10 +45,10 @@ Q = np.array([0.3, 0.5, 0.8, 0.4, -0.7, 0.2])
 
 
 @pytest.mark.parametrize("posture", [False, True])
-def test_parts_of_a_robot_that_share_no_joint_move_as_if_they_were_alone(
+def test_each_of_two_arms_without_common_joints_moves_as_it_does_alone(
     two: tuple[Robot, Robot, Robot], posture: bool
 ) -> None:
-    """Away from singularities, each arm of a robot with two arms moves as it does alone."""
+    """Away from singularities, the speeds agree to 1e-12, with and without a posture."""
     both, left, right = two
     rng = np.random.default_rng(0)
     twists = 0.05 * rng.normal(size=(2, 6))
@@ -71,11 +71,11 @@ def test_parts_of_a_robot_that_share_no_joint_move_as_if_they_were_alone(
 
 
 @pytest.mark.parametrize("posture", [False, True])
-def test_an_arm_at_the_end_of_its_reach_moves_as_if_it_were_alone(
+def test_an_arm_at_the_end_of_its_reach_moves_as_it_does_without_the_other_arm(
     two: tuple[Robot, Robot, Robot], posture: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Folds and damping are those of the arm whose target is far away; the other one rests."""
-    # The curvature is estimated from random configurations, which differ between the robots.
+    """The step and the damping equal those of a robot with this arm only; the other arm rests."""
+    # Estimated curvatures would differ: random configurations of the two robots differ.
     monkeypatch.setattr("supple.control.servo.largest_curvature", lambda layout: 0.5)
     both, left, _ = two
     tasks = [PostureTask(weight=0.02)] if posture else []
@@ -98,8 +98,8 @@ def test_an_arm_at_the_end_of_its_reach_moves_as_if_it_were_alone(
 
 
 @pytest.mark.parametrize("weight", [1e-3, 1e-2, 1.0])
-def test_a_weak_posture_does_not_count_as_a_singularity(weight: float) -> None:
-    """With a posture of any weight, the step is the least-squares solution, without damping."""
+def test_a_posture_of_small_weight_causes_no_damping(weight: float) -> None:
+    """With a posture of any weight, the step is the undamped least-squares solution."""
     robot = load("panda")
     q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
     servo = Servo(
@@ -149,7 +149,7 @@ TASKS = {
 
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory: pytest.TempPathFactory) -> Robot:
-    """Return a robot with a waist of two joints, two arms on it, and a third arm on its base."""
+    """Return a robot with two arms on a waist of two joints, and a third arm on the base."""
     text = '<robot name="figure"><link name="base"/>'
     for name, parent, child, axis in (
         ("waist1", "base", "hips", "0 0 1"),
@@ -171,9 +171,9 @@ def figure(tmp_path_factory: pytest.TempPathFactory) -> Robot:
 def test_the_step_of_a_tree_is_the_shortest_least_squares_solution(
     figure: Robot, name: str, at_limit: bool
 ) -> None:
-    """Whatever the tasks, the step is NumPy's least-squares solution for all rows together.
+    """For any tasks, the step is NumPy's least-squares solution for all rows together.
 
-    A joint at its limit that would leave its range is left out.
+    NumPy's solution has no columns for joints that are at a limit and would leave their range.
     """
     rng = np.random.default_rng(2)
     servo = Servo(figure, TASKS[name], dt=DT)
@@ -192,6 +192,6 @@ def test_the_step_of_a_tree_is_the_shortest_least_squares_solution(
             J[:, 3] = 0
             exact = np.linalg.lstsq(J, linear.e, rcond=1e-12)[0]
         assert at_limit or servo._chosen_lambda2 < 1e-9
-        # Without the joint at its limit, the Jacobian of the others may be nearly singular.
+        # Without the column of a joint at its limit, the Jacobian may be nearly singular.
         off = 1e-12 if servo._chosen_lambda2 < 1e-9 else 0.02 * np.abs(exact).max()
         np.testing.assert_allclose(servo._step, exact, rtol=0, atol=off)

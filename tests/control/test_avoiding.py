@@ -12,7 +12,7 @@ DT = 0.002
 
 
 def near_singularities(servo: Servo, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return configurations with one small singular value, and random commands."""
+    """Return pairs of a configuration with one small singular value and a random command."""
     rng, found, kappa = np.random.default_rng(7), [], servo._curvature / servo.dt
     while len(found) < count:
         q = servo.robot.random(200, seed=rng) * rng.choice([0.2, 1.0], (200, 1))
@@ -25,7 +25,7 @@ def near_singularities(servo: Servo, count: int) -> list[tuple[np.ndarray, np.nd
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 def test_an_arm_stays_away_from_an_avoidable_singularity(name: str) -> None:
-    """Past the shoulder singularity, σ is 4 times that without self-motion; errors < 0.05 mm."""
+    """At the shoulder singularity, σ is over 4 times that without self-motion; errors < 0.05 mm."""
     here = passage(name, "shoulder")
     robot, least = here.robot, []
     for step in (None, steps.Pseudoinverse()):
@@ -52,7 +52,7 @@ def test_an_arm_at_its_target_does_not_start_self_motion() -> None:
 
 
 def test_self_motion_goes_on_while_a_joint_is_at_a_limit() -> None:
-    """At a speed limit, q̇ is the nearest to the step before limits among those that keep J q̇."""
+    """With a joint at its speed limit, q̇ is the nearest to the step before limits with this J q̇."""
     robot, task = load("planar4"), PositionTask(rows=("x", "y"))
     none = Limits.none(robot)
     free = Servo(robot, task, dt=DT, limits=none)

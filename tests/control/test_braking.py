@@ -1,8 +1,8 @@
-"""Acceleration limits hold from every feasible state; from other states, a violation is reported.
+"""Acceleration limits hold from feasible states; from infeasible states, excess is reported.
 
-The checker does not use the kernel's formulas. A state is feasible if each joint, braking as hard
-as it may from this step on, comes to rest before it passes a limit that it has not passed yet, and
-is within its speed limit from this step on.
+The checker does not use the kernel's formulas. A state is feasible if each joint that brakes at its
+acceleration limit comes to rest before it passes a position limit, unless it has passed this limit
+already, and if its speed is within its limit from this step on.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from loops import Array, robot
 from sizes import nightly
 from supple import Limits, Linearization, Servo, StepStatus, simulate
 
-ROOM = 1e-9  # states with a margin this close to zero are not checked
+ROOM = 1e-9  # for states with a smaller margin, rounding decides
 
 
 def margin(q: float, speed: float, lengths: Sequence[float], limits: Sequence[float]) -> float:
-    """Return the smallest distance to a limit while a joint brakes; negative if it cannot stop."""
+    """Return the smallest distance to a limit while a joint brakes; negative if it is passed."""
     lower, upper, most, acceleration = limits
     left, at, first = np.inf, q, True
     for dt in chain(lengths, repeat(lengths[-1])):
@@ -52,7 +52,7 @@ class SolveArguments:
 
 
 def wild(rng: np.random.Generator, size: float, n: int) -> Iterator[Array]:
-    """Yield full speed toward either limit, random speeds or zero, switched at random times."""
+    """Yield speeds (n,): full speed up or down, zero, or random speeds, for random times."""
     while True:
         kind = rng.integers(4)
         held = rng.choice([-1.0, 0.0, 1.0], n) * size
@@ -61,7 +61,7 @@ def wild(rng: np.random.Generator, size: float, n: int) -> Iterator[Array]:
 
 
 def problem(seed: int) -> tuple[Limits, Array, Array, float, np.random.Generator]:
-    """Return limits of two joints, a state (q, q̇) inside or outside of them, dt and a generator."""
+    """Return limits of two joints, q and q̇ inside or outside these limits, dt and a generator."""
     rng = np.random.default_rng(seed)
     dt = 10 ** rng.uniform(-3, -1.3)
     acceleration = 10 ** rng.uniform(-0.5, 1.5, 2)
@@ -82,9 +82,9 @@ def of_joint(limits: Limits, j: int) -> tuple[float, ...]:
 
 
 def hold(limits: Limits, lengths: Array, q: Array, qd: Array, statuses: Array) -> None:
-    """Check a motion q (K + 1, n) with speeds qd (K + 1, n), of which qd[0] precede the motion.
+    """Check a motion q (K + 1, n) with speeds qd (K + 1, n); qd[0] are those before the motion.
 
-    Only the first step may have to exceed acceleration limits; all later states are feasible.
+    Only the first step may exceed acceleration limits: after it, all states are feasible.
     """
     change = np.abs(np.diff(qd, axis=0)) / (limits.max_acceleration * lengths[:, None])
     left = [margin(q[0, j], qd[0, j], lengths, of_joint(limits, j)) for j in range(q.shape[1])]
@@ -95,7 +95,7 @@ def hold(limits: Limits, lengths: Array, q: Array, qd: Array, statuses: Array) -
     said = (statuses & StepStatus.ACCELERATION_EXCEEDED) != 0
     assert (said == exceeds.any(axis=1)).all()
     assert (np.abs(qd[1:]) <= limits.max_speed).all()
-    # No step crosses a limit that was not exceeded before.
+    # No step passes a limit that the joint had not passed before.
     assert (q[1:] <= np.maximum(q[:-1], limits.upper))[q[:-1] <= limits.upper].all()
     assert (q[1:] >= np.minimum(q[:-1], limits.lower))[q[:-1] >= limits.lower].all()
 
@@ -121,7 +121,7 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 
 def uneven(kind: int, dt: float, rng: np.random.Generator) -> Array:
-    """Return 150 uneven time steps [s]: a few long, a few short, random or growing, by `kind`."""
+    """Return 150 time steps [s]: a few longer or shorter ones, random, growing or falling ones."""
     every = np.arange(150) % 50 == 49
     ways: list[Callable[[], Array]] = [
         lambda: np.where(every, 100 * dt, dt),
@@ -146,8 +146,8 @@ def test_acceleration_limits_hold_in_uneven_steps(seed: int, kind: int) -> None:
     hold(limits, np.diff(times), motion.q, np.vstack([qd, motion.qd]), motion.status)
 
 
-def test_random_braking_states_include_feasible_and_infeasible_ones() -> None:
-    """The random states of the tests above include feasible and infeasible ones."""
+def test_random_states_of_the_braking_tests_include_feasible_and_infeasible_ones() -> None:
+    """More than a few states of `problem` are of each kind."""
     margins = []
     for seed in range(300):
         limits, q, qd, dt, _ = problem(seed)
@@ -156,7 +156,7 @@ def test_random_braking_states_include_feasible_and_infeasible_ones() -> None:
     assert np.mean(np.array(margins) < -ROOM) > 0.1
 
 
-def test_a_joint_comes_back_into_a_narrow_range_without_braking_too_hard() -> None:
+def test_a_joint_returns_into_a_narrow_range_within_its_acceleration_limit() -> None:
     a, dt = 1.0, 0.001
     limits = Limits([-1.0, 0.0], [1.0, 0.001], [10.0, 10.0], [a, a])  # type: ignore[arg-type]
     servo = Servo(robot("planar2"), dt=dt, limits=limits)
@@ -170,7 +170,7 @@ def test_a_joint_comes_back_into_a_narrow_range_without_braking_too_hard() -> No
 
 @pytest.mark.parametrize("bound", [0.2, 1.0])
 def test_acceleration_and_norm_limits_hold_while_joints_return_inside(bound: float) -> None:
-    """Several joints return inside their limits at the same time, within the bound on the norm."""
+    """Several joints return into their ranges at the same time, within the bound on the norm."""
     arm, dt, a = robot("panda"), 0.01, 2.0
     middle = (arm.lower + arm.upper) / 2
     limits = Limits(middle - 0.05, middle + 0.05, arm.max_speed, np.full(7, a), max_norm=bound)
@@ -186,7 +186,7 @@ def test_acceleration_and_norm_limits_hold_while_joints_return_inside(bound: flo
         assert (np.abs(q - middle) <= 0.05 + 1e-12).all()
 
 
-def test_a_joint_that_cannot_stop_in_time_keeps_its_limits_and_says_so() -> None:
+def test_a_joint_that_cannot_stop_in_time_exceeds_only_its_acceleration_limit() -> None:
     limits = Limits([-1.0, -1.0], [1.0, 1.0], [3.0, 3.0], [1.0, 1.0])  # type: ignore[arg-type]
     servo = Servo(robot("planar2"), dt=0.01, limits=limits)
     servo.reset([2.0, 0.0])
@@ -213,7 +213,8 @@ def test_rounding_takes_no_joint_past_its_limit() -> None:
             assert (new >= lower).all()
             assert (new <= upper).all()
             assert new == pytest.approx(end, abs=1e-14)
-            for a, b in zip(q, end, strict=True):  # the same step without the final clamp
+            # Without the clamp, q + dt q̇ may be beyond the limit.
+            for a, b in zip(q, end, strict=True):
                 moved = float(Fraction((b - a) / dt) * Fraction(dt) + Fraction(a))
                 past += moved * np.sign(b) > abs(b)
     assert past > 10

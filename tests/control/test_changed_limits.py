@@ -19,7 +19,7 @@ from supple.errors import InputError
 from supple.tasks import OpenTask
 
 MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
-# Seeds of motions that need a margin for rounding errors, and of one that loses its direction.
+# Seeds of motions in which rounding errors matter, and of a motion that loses its direction.
 HARD = (197, 337, 467, 1702)
 STEPS = 300  # number of steps of a motion
 TOO_FAST = StepStatus.SPEED_EXCEEDED | StepStatus.NORM_EXCEEDED
@@ -27,7 +27,7 @@ Q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
 
 
 def some_limits(rng: np.random.Generator, arm: Robot, mode: str) -> Limits:
-    """Return limits on acceleration, often on jerk and on the norm; wide position limits."""
+    """Return limits on acceleration, often also on jerk and norm, and wide position limits."""
     n = arm.dof
     acceleration = 10 ** rng.uniform(-0.5, 1.5, n)
     jerk = acceleration * 10 ** rng.uniform(0.5, 2, n)
@@ -43,7 +43,7 @@ def some_limits(rng: np.random.Generator, arm: Robot, mode: str) -> Limits:
 
 
 def changed(rng: np.random.Generator, limits: Limits) -> Limits:
-    """Return other limits on speed and norm, and higher ones on acceleration and jerk."""
+    """Return limits that differ in speed and norm, with higher acceleration and jerk."""
     n = len(limits.lower)
     more = rng.choice([1.0, 1.0, 3.0])
     return replace(
@@ -65,7 +65,7 @@ def steps_to_slow_down(limits: Limits, speed: Array, dt: float) -> float:
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @pytest.mark.parametrize("seed", sorted({*generated.seeds(MOTIONS), *HARD}))
 def test_joints_slow_down_to_new_limits_within_acceleration_and_jerk(seed: int, mode: str) -> None:
-    """They exceed limits on speed or norm only until they have slowed down, as the status says."""
+    """Joints exceed limits on speed or norm only while they slow down; the status reports this."""
     rng = np.random.default_rng((1, seed))
     arm = generated.robot(rng, joints=int(rng.integers(1, 8)), size=1.0)
     arm = arm.with_limits(lower=-1e3, upper=1e3)
@@ -101,7 +101,7 @@ def test_joints_slow_down_to_new_limits_within_acceleration_and_jerk(seed: int, 
     np.testing.assert_array_equal(too_fast, (status & StepStatus.NORM_EXCEEDED) != 0)
 
 
-def test_limits_take_effect_in_the_next_step() -> None:
+def test_changed_limits_take_effect_in_the_next_step() -> None:
     arm = robot("ur5e")
     servo = Servo(arm, dt=0.01, limits=Limits.for_robot(arm))
     q = np.array([0.3, -1.2, 1.4, -1.1, 0.5, 0.2])
@@ -115,7 +115,7 @@ def test_limits_take_effect_in_the_next_step() -> None:
 
 @pytest.mark.parametrize("case", ["default", "open task", "halt", "norm of the step"])
 def test_a_servo_given_new_limits_equals_one_created_with_them(case: str) -> None:
-    """The default gain, for example, depends on the limits."""
+    """This includes values that depend on the limits, such as the default gain."""
     arm = robot("panda")
     mode = "halt" if case == "halt" else "exact"
     before, after = (

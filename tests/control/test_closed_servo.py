@@ -1,4 +1,4 @@
-"""A Servo keeps the loops of a robot closed in every step, judged by MuJoCo."""
+"""A Servo keeps the loops of a robot closed in every step, as MuJoCo confirms."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def limits_of(robot: sp.Robot) -> sp.Limits:
 
 
 def check_step(limits: sp.Limits, servo: sp.Servo, before: Array, q: Array) -> None:
-    """Check the limits of a step; where loops need more acceleration, the status must report it."""
+    """Check the limits of a step; acceleration may be exceeded if the status reports it."""
     assert (np.abs(servo.qd) <= limits.max_speed * (1 + 1e-12)).all()
     exceeded = np.abs(servo.qd - before) > limits.max_acceleration * DT * (1 + 1e-9) + 1e-12
     if sp.StepStatus.ACCELERATION_EXCEEDED not in servo.status:

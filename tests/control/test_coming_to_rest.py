@@ -1,4 +1,4 @@
-"""Targets at rest are reached, or the joints come to rest in front of them, without oscillation.
+"""Joints move to a target that rests, or as near as they can, and rest without oscillation.
 
 Robots, starts, targets, periods and limits are drawn from a seed. `SUPPLE_MOTIONS` draws more.
 """
@@ -16,12 +16,12 @@ from supple import Limits, Robot, Servo, StepStatus
 CASES = int(os.environ.get("SUPPLE_MOTIONS", "60"))
 SEED = int(os.environ.get("SUPPLE_SEED", "11"))
 ROBOTS = ("panda", "ur5e", "puma560", "iiwa14")
-SECONDS, WATCHED = 12.0, 40  # length of a motion, and steps that are watched after it
+SECONDS, WATCHED = 12.0, 40  # duration [s], and number of steps checked after it
 STILL = 0.005  # speed that counts as rest [rad/s]
 
 
 def drawn(rng: np.random.Generator) -> tuple[Robot, Servo, np.ndarray, np.ndarray]:
-    """Return a robot with a Servo, and the lower and upper ends of the range of starts."""
+    """Return a robot, a Servo, and the lower and upper bounds of its start configurations."""
     robot = robot_of(str(rng.choice(ROBOTS)))
     speed = np.where(np.isfinite(robot.max_speed), robot.max_speed, 2.0)
     limits = Limits(robot.lower, robot.upper, speed, speed * rng.choice([5.0, 10.0, 20.0]))
@@ -41,10 +41,10 @@ def driven(servo: Servo, q: np.ndarray, target: np.ndarray) -> tuple[np.ndarray,
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_a_pose_nearby_is_reached_by_a_servo(part: int) -> None:
-    """A pose whose joints differ by up to 0.3 rad is reached to 0.1 mm and 0.1 mrad.
+def test_a_servo_reaches_a_nearby_pose(part: int) -> None:
+    """A pose at joint angles that differ by up to 0.3 rad is reached to 0.1 mm and 0.1 mrad.
 
-    At a target that is met exactly, rounding errors are not reported as DAMPED or OUT_OF_REACH.
+    If the arm is exactly at its target, the status is neither DAMPED nor OUT_OF_REACH.
     """
     rng, missed, exact = np.random.default_rng([SEED, part]), [], 0
     for case in range(CASES // 2):
@@ -64,7 +64,7 @@ def test_a_pose_nearby_is_reached_by_a_servo(part: int) -> None:
 
 @pytest.mark.parametrize("part", range(2))
 def test_joints_do_not_oscillate_whether_or_not_the_target_is_reached(part: int) -> None:
-    """Whether or not a pose is reached from where the joints start, they do not oscillate."""
+    """From any start, the joints do not oscillate in the last steps of a motion."""
     rng, turning = np.random.default_rng([SEED, 2 + part]), []
     for case in range(CASES):
         robot, servo, lower, upper = drawn(rng)

@@ -1,4 +1,4 @@
-"""The recipe for a constraint in CONTRIBUTING.md, followed by a class of this file."""
+"""A class that follows the recipe for a constraint in CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Ball:
 
 
 def constrained(*constraints: Constraint) -> tuple[Constraint, ...]:
-    """Return constraints. mypy checks that classes that follow the recipe are a `Constraint`."""
+    """Return the constraints. mypy checks here that `Ball` is a `Constraint`."""
     return constraints
 
 
@@ -69,7 +69,7 @@ def test_a_constraint_that_follows_the_recipe_holds_in_every_step(kind: str, see
             q = servo(q, twist)
             nearest = min(nearest, ball.distance(robot, q))
             seen |= servo.status
-    assert nearest >= -1e-3  # (the frame moves on a curve in each step)
+    assert nearest >= -1e-3  # within a step the frame moves on a curve, not along its velocity
     assert sp.StepStatus.CONSTRAINT_LIMIT in seen
 
 

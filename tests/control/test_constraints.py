@@ -1,4 +1,4 @@
-"""Constraints of a Servo: rows G q̇ >= h hold in each step, after limits and earlier rows."""
+"""Constraints of a Servo: in each step G q̇ >= h, unless limits or earlier rows prevent it."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def plane_of(robot: sp.Robot, frame: str, q: Array, rng: Any, gain: float) -> Ha
 @pytest.mark.parametrize("mode", ["exact", "scale", "halt"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_point_never_crosses_a_plane(mode: Any, order: int) -> None:
-    """On robots of every kind, with random velocities, without limits on acceleration.
+    """The robots are of every kind; velocities are random, accelerations unlimited.
 
-    In one step the point may move by gain dt times its distance toward the plane, plus the
-    curvature of its path, whose second derivatives are at most the length of the arm.
+    In one step the point may move toward the plane by gain dt times its distance. The curvature of
+    its path adds at most the length of the arm times the square of Σ |q̇| dt.
     """
     dt, acted = 0.002, 0
     for seed in range(FIRST, FIRST + CASES // 3):
@@ -87,14 +87,15 @@ def test_a_point_never_crosses_a_plane(mode: Any, order: int) -> None:
         assert (away[1:] >= (1 - plane.gain * dt) * away[:-1] - slack).all(), seed
         assert ((q[1:] >= limits.lower - 1e-12) & (q[1:] <= limits.upper + 1e-12)).all()
         assert (np.abs(qd) <= limits.max_speed * (1 + 1e-12)).all()
-    assert acted > CASES  # the planes are met
+    assert acted > CASES  # in enough steps, a plane acts
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 def test_a_missed_constraint_row_is_reported(mode: Any) -> None:
-    """With limits on acceleration, and at times on jerk and norm, a gain may be too high to brake.
+    """Where the gain is too high, limits on acceleration, jerk or norm prevent timely braking.
 
-    In each step the row holds, or the status says that it does not; and the limits hold.
+    In each step the limits hold, and the status reports CONSTRAINT_EXCEEDED if and only if the
+    row does not hold.
     """
     dt, missed = 0.005, 0
     for seed in range(FIRST, FIRST + CASES // 3):
@@ -120,13 +121,13 @@ def test_a_missed_constraint_row_is_reported(mode: Any) -> None:
             assert (np.abs(servo.qd - before) <= acceleration * dt * (1 + 1e-9)).all(), (seed, k)
             assert np.linalg.norm(servo.qd) <= norm * (1 + 1e-12)
             missed += reported
-    assert missed > CASES // 6  # some gains are too high
+    assert missed > CASES // 6  # with some gains, rows are missed
 
 
-def test_a_step_away_from_a_constraint_is_not_slowed() -> None:
-    """A step that meets all rows has the bits of a step without constraints, and its status.
+def test_constraints_that_a_step_meets_do_not_change_the_step() -> None:
+    """A step that meets all rows has the same bits and status as a step without constraints.
 
-    The last rows are met only because of the limits: the step before limits would miss them.
+    The step before limits may miss the last rows, but the step inside the limits meets them.
     """
     rng = np.random.default_rng(FIRST)
     both, slow = np.vstack([np.eye(7), -np.eye(7)]), np.tile(-1.01 * PANDA.max_speed, 2)
@@ -149,8 +150,8 @@ def test_a_step_away_from_a_constraint_is_not_slowed() -> None:
                 q = first
 
 
-def test_constraint_rows_hold_and_the_task_error_is_minimal() -> None:
-    """With undamped steps, the result minimizes ‖J q̇ - e‖ among the steps that meet the row."""
+def test_a_step_that_meets_a_constraint_row_has_the_least_cost() -> None:
+    """A damped step minimizes ‖J q̇ - e‖² + λ²‖q̇‖² among the steps that meet the row."""
     rng = np.random.default_rng(FIRST)
     for _ in range(CASES):
         q = PANDA.random(seed=rng)
@@ -169,7 +170,7 @@ def test_constraint_rows_hold_and_the_task_error_is_minimal() -> None:
         assert bool(servo.status & StepStatus.CONSTRAINT_LIMIT) == (G[0] @ x0 < h[0])
 
 
-def test_limits_precede_constraint_rows_and_rows_precede_later_rows() -> None:
+def test_limits_take_precedence_over_constraints_and_earlier_over_later_ones() -> None:
     only = np.eye(7)[3:4]
     limits = Limits.for_robot(PANDA, max_acceleration=5.0)
     servo = Servo(PANDA, dt=0.01, limits=limits, constraints=[Rows(only, [10.0])])
@@ -201,11 +202,10 @@ def test_mode_scale_keeps_the_commanded_direction_at_a_constraint() -> None:
     assert StepStatus.CONSTRAINT_LIMIT in servo.status
 
 
-def test_constraint_rows_hold_under_a_jerk_limit() -> None:
-    """With a jerk limit, no row is missed that the limits of the joints allow to be met.
+def test_under_a_jerk_limit_every_row_that_can_be_met_is_met() -> None:
+    """If a step misses a row, no step inside the limits of the joints meets it.
 
-    The reference `best` has a zero command, so only the limits of the joints can keep its step from
-    meeting the row.
+    The reference `best` has a zero command: it misses a row only because of the limits.
     """
     rng = np.random.default_rng(FIRST)
     limits = Limits.for_robot(PANDA, max_acceleration=5.0, max_jerk=50.0)
@@ -228,7 +228,7 @@ def test_constraint_rows_hold_under_a_jerk_limit() -> None:
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
 @pytest.mark.parametrize("step", [None, sp.DLS(damping.Constant(1e-3))])
 def test_an_arm_stopped_by_a_plane_comes_to_rest(step: Any, name: str) -> None:
-    """A plane that stops the whole command leaves no motion, not even in the null space."""
+    """If a plane stops the whole command, the joints also make no self-motion."""
     robot = {"panda": PANDA, "ur5e": ARM}[name]
     q = Q.copy() if name == "panda" else np.array([0.3, -1.2, 1.5, -1.9, -1.57, 0.2])
     table = HalfSpace(robot.tips[0], (0.0, 0.0, 1.0), float(robot.fk(q)[2, 3]) - 0.05)
@@ -257,7 +257,7 @@ def test_explain_names_the_constraint() -> None:
         servo.constraints = ()  # type: ignore[misc]
 
 
-def test_a_copied_servo_keeps_its_constraint_rows() -> None:
+def test_a_copied_servo_keeps_its_constraints() -> None:
     table = HalfSpace(HAND, (0.0, 0.0, 1.0), offset=float(PANDA.fk(Q)[2, 3]) - 0.01)
     servo = Servo(PANDA, dt=0.01, constraints=[table])
     q = Q.copy()
@@ -323,12 +323,12 @@ def test_errors_of_a_constraint_reach_the_caller() -> None:
 
 
 @pytest.mark.parametrize("given", [3, "rows", object(), [3], [object()], [HalfSpace], [np.eye(7)]])
-def test_objects_without_a_method_rows_are_refused_as_constraints(given: Any) -> None:
+def test_constraints_without_a_method_named_rows_are_refused(given: Any) -> None:
     with pytest.raises(InputError, match=r"rows\(robot, q\)"):
         Servo(PANDA, dt=0.01, constraints=given)
 
 
-def test_the_number_of_constraint_rows_may_change() -> None:
+def test_constraints_may_change_their_number_of_rows_between_steps() -> None:
     class Growing:
         count = 0
 
@@ -345,4 +345,5 @@ def test_the_number_of_constraint_rows_may_change() -> None:
         q = servo(Q, DOWN)
         assert np.isfinite(q).all()
         G, h = grows.rows(PANDA, Q)
-        assert (G @ servo.qd >= h - 1e-12).all()  # rest meets all rows, and is within the limits
+        # This can be required: q̇ = 0 meets all rows and limits.
+        assert (G @ servo.qd >= h - 1e-12).all()

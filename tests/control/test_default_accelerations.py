@@ -1,4 +1,4 @@
-"""Default accelerations depend on the joint alone and are plausible; a file may give others."""
+"""Default accelerations depend only on the joint and are plausible; files may replace them."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def drawn(seed: int) -> supple.Robot:
 
 
 def accelerations(robot: supple.Robot) -> dict[str, float]:
-    """Return the default accelerations of a Servo by joint."""
+    """Return the acceleration limits of a default Servo by joint name."""
     limits = Servo(robot, PostureTask(), dt=0.01).limits
     return dict(zip(robot.joint_names, limits.max_acceleration.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("seed", a_third(seeds(CASES)))
-def test_default_accelerations_depend_on_the_joint_alone(seed: int) -> None:
+def test_default_accelerations_of_a_joint_do_not_depend_on_other_joints(seed: int) -> None:
     robot, rng = drawn(seed), np.random.default_rng([seed, 30])
     found = accelerations(robot)
     name = str(rng.choice(robot.joint_names))
@@ -66,7 +66,7 @@ def test_default_accelerations_depend_on_the_joint_alone(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", a_third(seeds(CASES)))
-def test_default_accelerations_are_bounded_and_yield_to_those_of_the_file(seed: int) -> None:
+def test_default_accelerations_are_bounded_and_replaced_by_those_of_a_file(seed: int) -> None:
     robot = drawn(seed)
     limits = Servo(robot, PostureTask(), dt=0.01).limits
     a, own = limits.max_acceleration, np.isfinite(robot.max_acceleration)
@@ -89,7 +89,7 @@ def test_default_accelerations_scale_with_the_unit_of_length(seed: int) -> None:
     bounded = np.isfinite(robot.max_speed) | np.isfinite(robot.max_acceleration)
     bounded |= np.isfinite(robot.upper - robot.lower) & (robot.upper > robot.lower)
     for j, name in enumerate(robot.joint_names):
-        if robot.prismatic[j] and not bounded[j]:  # no limit of the joint has a unit of length
+        if robot.prismatic[j] and not bounded[j]:  # none of its given limits contains a length
             assert found[name] == large[name] == 1 / ACCELERATION_TIME
         else:
             unit = 1000.0 if robot.prismatic[j] else 1.0
@@ -97,7 +97,7 @@ def test_default_accelerations_scale_with_the_unit_of_length(seed: int) -> None:
 
 
 def test_default_accelerations_are_near_those_published_by_makers() -> None:
-    """The typical ratio is about 1; that of each joint, with one exception, is from 0.14 to 2.2."""
+    """The geometric mean ratio is about 1; all ratios but one are between 0.14 and 2.2."""
     typical = []
     for name, (speed, published) in PUBLISHED.items():
         table = np.zeros((len(speed), 4))
@@ -124,7 +124,7 @@ def test_joints_reach_a_distant_target_without_overshoot(seed: int) -> None:
     assert ((np.array(way) - target) * side <= 0.01 * wide + 1e-12).all()
 
 
-def test_acceleration_limits_do_not_lower_the_default_gain_of_yielding() -> None:
+def test_the_default_gain_with_the_step_yielding_ignores_acceleration_limits() -> None:
     panda = supple.load("panda")
     slow = Limits.for_robot(panda, max_acceleration=8.0)
     assert Servo(panda, dt=0.002, limits=slow, step=PLAIN).gain == pytest.approx(2 * 8.0 / 2.61)
@@ -132,8 +132,8 @@ def test_acceleration_limits_do_not_lower_the_default_gain_of_yielding() -> None
     assert Servo(panda, dt=0.1, limits=slow, step=supple.steps.Yielding()).gain == 10.0
 
 
-def test_joints_that_move_no_task_do_not_lower_the_gain() -> None:
-    """A slow gripper, or another arm of the robot, does not affect this one."""
+def test_joints_that_move_no_task_do_not_lower_the_default_gain() -> None:
+    """A slow gripper or a slow second arm does not change the gain of the first arm."""
     body = supple.load("y")
     left, right = body.tips[:2]
     joints = [name for name in body.joint_names if name not in moving(body, left)]
@@ -157,7 +157,7 @@ def moving(robot: supple.Robot, frame: str) -> list[str]:
     return [name for name, one in zip(robot.joint_names, moves, strict=True) if one]
 
 
-def test_accelerations_and_jerks_survive_changes_of_a_robot() -> None:
+def test_changed_copies_of_a_robot_keep_its_other_accelerations_and_jerks() -> None:
     table = [(0.0, 0.3, 0.0, 0.0)] * 2
     arm = supple.dh(table, max_speed=1.0, max_acceleration=[3.0, 4.0], max_jerk=50.0)
     for robot in (arm, arm.with_tool(np.eye(4)), supple.Robot(replace(arm.description, name="x"))):

@@ -1,4 +1,4 @@
-"""Joint coordinates that cannot be in radians are refused by every function that takes them."""
+"""Every function that takes joint coordinates refuses values that are probably in degrees."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_servo_without_limits_accepts_angles_of_many_turns() -> None:
 
 
 def test_every_plausible_coordinate_is_accepted() -> None:
-    """Two turns, positions within the limits, lengths, and any angle of a joint without limits."""
+    """Angles up to two turns or within the limits, lengths, and angles of unlimited joints."""
     for seed in range(ROBOTS):
         robot = generated.robot(seed)
         inside = generated.configurations(robot, 1, seed)[0]

@@ -12,7 +12,7 @@ DIRECTION = 1e-9
 
 
 def off_direction(servo: Servo, command: np.ndarray) -> float:
-    """Return the fraction of the tool's motion that is perpendicular to a command."""
+    """Return the part of J q̇ perpendicular to a command, as a fraction of ‖J q̇‖."""
     moved = servo._J @ servo.qd
     size = float(np.linalg.norm(moved))
     if size == 0:
@@ -35,8 +35,10 @@ def limits_of(arm: Robot, rng: np.random.Generator, jerk: bool) -> Limits:
 
 @pytest.mark.parametrize("jerk", [False, True])
 @pytest.mark.parametrize("name", ["ur5e", "panda", "puma560"])
-def test_the_motion_is_along_the_present_or_the_previous_command(name: str, jerk: bool) -> None:
-    """With jumping commands, J q̇ is along the command or the previous one, inside all limits."""
+def test_in_mode_scale_every_step_is_along_the_command_or_the_command_before_it(
+    name: str, jerk: bool
+) -> None:
+    """Commands jump; the tool first stops along the last command that it followed."""
     rng = np.random.default_rng(len(name))
     arm = load(name)
     for _ in range(4):
@@ -66,7 +68,7 @@ def test_the_motion_is_along_the_present_or_the_previous_command(name: str, jerk
             before, change = servo.qd, step
 
 
-def test_a_command_past_the_reach_stops_the_tool_without_sliding() -> None:
+def test_a_command_past_the_reach_stops_the_tool_without_sideways_motion() -> None:
     arm = load("ur5e")
     servo = Servo(arm, dt=0.005, limits=Limits.for_robot(arm, max_acceleration=5.0, mode="scale"))
     q = np.array([0.3, -1.0, 1.2, -1.6, -1.5, 0.4])
@@ -76,7 +78,7 @@ def test_a_command_past_the_reach_stops_the_tool_without_sliding() -> None:
         q = servo(q, command)
     T = arm.fk(q)
     assert T[0, 3] > start[0, 3] + 0.05
-    # Each step is along the command; the rest is the integration error of steps of 5 ms.
+    # The velocity is along the command; the tolerance is the integration error of 5 ms steps.
     assert np.abs(T[1:3, 3] - start[1:3, 3]).max() < 5e-3
     assert np.abs(T[:3, :3] - start[:3, :3]).max() < 5e-3
     assert np.abs(servo.qd).max() < 0.01
@@ -92,7 +94,7 @@ def test_the_command_is_performed_in_full_where_limits_allow_it() -> None:
     np.testing.assert_allclose(servo._J @ servo.qd, command, atol=1e-12)
 
 
-def test_halting_slows_down_and_stops_before_a_singularity_and_lets_the_arm_leave() -> None:
+def test_in_mode_halt_an_arm_stops_before_a_singularity_and_can_leave_it() -> None:
     arm = load("ur5e")
     limits = Limits.for_robot(arm, max_acceleration=10.0, mode="halt")
     servo = Servo(arm, dt=0.005, limits=limits)
@@ -110,7 +112,7 @@ def test_halting_slows_down_and_stops_before_a_singularity_and_lets_the_arm_leav
     np.testing.assert_allclose(servo._J @ servo.qd, -command, atol=1e-9)
 
 
-def test_a_planar_arm_keeps_the_direction_in_its_plane() -> None:
+def test_in_mode_scale_a_planar_arm_keeps_the_direction_of_the_command() -> None:
     arm = robot("planar2")
     limits = Limits.for_robot(arm, max_acceleration=3.0, max_speed=1.0, mode="scale")
     servo = Servo(arm, PoseTask(rows=("x", "y")), dt=0.01, limits=limits)

@@ -1,4 +1,4 @@
-"""The default Servo stops at the end of the reach, and leaves it without delay."""
+"""With the default step, an arm stops at the end of its reach and leaves it without delay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def straight(name: str) -> np.ndarray:
 def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
     beyond: float, acceleration: float | None
 ) -> None:
-    """The arm does not reverse for any distance of the target and any acceleration limit."""
+    """This holds for any distance of the target and any acceleration limit."""
     arm = load("planar2")
     reach = float(np.linalg.norm(arm.fk([0.0, 0.0])[:3, 3]))
     limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=acceleration)
@@ -31,15 +31,15 @@ def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
     for _ in range(1500):
         q = servo(q, target=[far * np.cos(0.6), far * np.sin(0.6), 0])
         bend.append(q[1])
-    assert min(bend) > -1e-3  # the elbow does not pass through to the other side
+    assert min(bend) > -1e-3  # the elbow does not bend to the other side
     last = np.diff(bend[-200:])
     assert np.abs(last).max() < 1e-5
     assert StepStatus.OUT_OF_REACH in servo.status
     assert np.linalg.norm(arm.fk(q)[:2, 3]) == pytest.approx(reach, abs=1e-4)
 
 
-def test_a_stretched_arm_leaves_its_singularity_without_delay() -> None:
-    """From σ = 0, the arm follows a target that accelerates inwards; errors are below 0.2 mm."""
+def test_a_stretched_arm_follows_a_target_inwards_without_delay() -> None:
+    """At the start σ_min = 0, and the target accelerates inwards; errors are below 0.2 mm."""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_acceleration=60.0)
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
@@ -54,7 +54,7 @@ def test_a_stretched_arm_leaves_its_singularity_without_delay() -> None:
     assert worst < 2e-4
 
 
-def test_the_step_is_exact_away_from_singularities() -> None:
+def test_away_from_singularities_the_default_step_performs_the_command_exactly() -> None:
     arm = load("panda")
     q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
     servo = Servo(arm, dt=0.002, limits=Limits.for_robot(arm))
@@ -67,7 +67,7 @@ def test_the_step_is_exact_away_from_singularities() -> None:
 
 
 def mean_twist(arm: Robot, q: np.ndarray, qd: np.ndarray, dt: float) -> np.ndarray:
-    """Return the mean twist (6,) of a step, from the poses before and after it."""
+    """Return the mean twist (6,) of the frame from q to q + dt q̇."""
     before, after = arm.fk(q), arm.fk(q + dt * qd)
     turn = after[:3, :3] @ before[:3, :3].T
     turned = 0.5 * np.array(
@@ -76,8 +76,8 @@ def mean_twist(arm: Robot, q: np.ndarray, qd: np.ndarray, dt: float) -> np.ndarr
     return np.concatenate([after[:3, 3] - before[:3, 3], turned]) / dt
 
 
-def test_the_reported_loss_by_damping_is_in_the_units_of_the_task() -> None:
-    """The step performs the command minus `lost`, to second order in dt."""
+def test_the_reported_loss_is_the_part_of_the_command_that_damping_removes() -> None:
+    """The frame moves as commanded, except for `lost`, to second order in dt."""
     arm, dt = load("ur5e"), 0.002
     q = straight("ur5e") + np.array([0, 0, 0.01, 0, 0, 0])
     servo = Servo(arm, dt=dt, limits=Limits.none(arm))
@@ -86,13 +86,14 @@ def test_the_reported_loss_by_damping_is_in_the_units_of_the_task() -> None:
     for k in range(20):
         twist = rng.normal(size=6) * 0.3
         if k % 2:
-            twist -= weak * (weak @ twist)  # a command that needs no damping
+            twist -= weak * (weak @ twist)  # such a command needs no damping
         servo.reset()
         servo(q, twist)
         e = servo.linearization.e
         size, lost = np.linalg.norm(e), float(np.linalg.norm(servo.lost))
         left = np.linalg.norm(e - servo.lost - mean_twist(arm, q, servo.qd, dt))
-        bent = servo._curvature * float(servo.qd @ servo.qd)  # at most: the joints start at rest
+        # Upper bound on the effect of curvature.
+        bent = servo._curvature * float(servo.qd @ servo.qd)
         assert left <= 0.002 * size + bent
         assert (StepStatus.DAMPED in servo.status) == (lost > 0.01 * np.linalg.norm(twist))
         assert servo.sigma_min == pytest.approx(servo.linearization.sigma_min, rel=1e-9)
@@ -102,7 +103,7 @@ def test_the_reported_loss_by_damping_is_in_the_units_of_the_task() -> None:
 
 
 def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last: int) -> int:
-    """Count, among the last steps, those whose joint motion opposes that of the previous step."""
+    """Return how many of the last steps have q̇ opposed to that of the step before."""
     for _ in range(steps - last):
         q = servo(q, target=target)
     before = [servo.qd]
@@ -119,7 +120,7 @@ def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last:
 def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
     factor: float, speed: float
 ) -> None:
-    """The arm does not reverse: singularities are computed for the joints that can follow."""
+    """Singularities are computed without the joint at its limit, so the arm does not reverse."""
     arm = load("puma560_rail")
     rest = np.clip(arm.neutral(), arm.lower, arm.upper)
     limits = Limits.for_robot(arm, max_speed=np.where(arm.prismatic, speed, arm.max_speed))
@@ -132,8 +133,10 @@ def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
 
 
 @pytest.mark.parametrize(("ahead", "leaves"), [(0.5, True), (0.9, True), (1.1, False), (10, False)])
-def test_an_arm_starts_back_before_its_target_is_within_reach(ahead: float, leaves: bool) -> None:
-    """The arm starts back when its returning target is speed/gain beyond the reach."""
+def test_a_stretched_arm_starts_to_bend_before_its_returning_target_is_within_reach(
+    ahead: float, leaves: bool
+) -> None:
+    """The arm starts when the target is speed/gain beyond the reach."""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_speed=2.0, max_acceleration=60.0)
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)

@@ -21,12 +21,12 @@ Array = NDArray[np.float64]
 CASES = int(os.environ.get("SUPPLE_PASSAGES", "12"))
 SEED = int(os.environ.get("SUPPLE_SEED", "3"))
 DT, SECONDS, LENGTH = 0.004, 3.0, 0.24  # [s, s, m]
-KNOTS = 25  # number of knots of the reference
-AVOIDED = 0.02  # smallest σ of a motion that avoids the singularity [m]
+KNOTS = 25  # number of knots of the reference motion
+AVOIDED = 0.02  # a motion with σ_min above this [m] avoids the singularity
 
 
 def is_avoidable(robot: Robot, q: Array) -> bool:
-    """Return whether some self-motion leaves a singular configuration at constant pose."""
+    """Return whether some self-motion leads away from a singular configuration."""
     U, _, V = np.linalg.svd(robot.jacobian(q))
     null, u, h = V[5:], U[:, -1], 1e-5
     bends = [(u @ robot.jacobian(q + h * z) - u @ robot.jacobian(q - h * z)) / h for z in null]
@@ -35,7 +35,10 @@ def is_avoidable(robot: Robot, q: Array) -> bool:
 
 
 def drawn(robot: Robot, rng: np.random.Generator) -> tuple[Array, Array] | None:
-    """Return a start (n,) and poses (K + 1, 4, 4) through that of a singular configuration."""
+    """Return a start (n,) and poses (K + 1, 4, 4) through the pose of a singular configuration.
+
+    Return None if self-motion cannot avoid the singularity, or no start is found.
+    """
     middle, (lower, upper) = singular(robot, rng), inside(robot, 0.05)
     if not is_avoidable(robot, middle):
         return None
@@ -62,10 +65,10 @@ def largest(limits: Limits, q: Array, dt: float) -> Array:
 
 
 def test_speeds_and_accelerations_are_within_twice_those_of_the_gentlest_motion() -> None:
-    """This holds for all speeds and five of six accelerations; errors are below 0.05 mm.
+    """This holds for all speeds and at least 70 % of the accelerations; errors are < 0.05 mm.
 
-    Other paths, which the reference cannot follow within the limits away from singularities, do not
-    count.
+    Only paths count that the reference motion follows within the limits and away from
+    singularities.
     """
     ratios, number = [], 0
     while len(ratios) < CASES // 2:

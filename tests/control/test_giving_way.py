@@ -1,7 +1,7 @@
-"""Where limits prevent following, the default errs on average no more than constant damping.
+"""Where limits prevent following, the default step is no less accurate than constant damping.
 
-Motions are drawn from a seed. They are feasible within limits that are then lowered, so that the
-motions exceed them. All laws have the same limits. `SUPPLE_PASSAGES` draws more.
+Motions are drawn from a seed and feasible within some limits. The limits are then lowered, so that
+no arm can follow. All steps have the same limits. `SUPPLE_PASSAGES` draws more.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ CASES = int(os.environ.get("SUPPLE_PASSAGES", "12"))
 SEED = int(os.environ.get("SUPPLE_SEED", "6"))
 ROBOTS = ("puma560", "ur5e", "panda", "iiwa14")
 LAWS = (None, DLS(Constant(1e-6)), DLS(Constant(1e-4)))  # the default, and constant damping
-RADIAN = 0.3  # length that counts as much as a radian [m]
-NOISE = 0.02  # signs of smaller accelerations, relative to the limit, do not count
+RADIAN = 0.3  # length that weighs as much as a radian [m/rad]
+NOISE = 0.02  # fraction of the limit; smaller accelerations do not count as chatter
 NEGLIGIBLE = 5e-5  # [m]
 
 
 def measured(robot: Robot, limits: Limits, dt: float, path: Array, step: object) -> Array:
-    """Return the rms error, the largest acceleration relative to its limit, and the chatter.
+    """Return the rms error [m], the largest acceleration relative to its limit, and the chatter.
 
-    Chatter is the mean number of sign changes of a joint's acceleration in a step.
+    Chatter is the fraction of steps in which the acceleration of a joint changes its sign.
     """
     poses = robot.fk(path)
     servo = Servo(robot, dt=dt, step=step, limits=limits)  # type: ignore[arg-type]
@@ -47,11 +47,12 @@ def measured(robot: Robot, limits: Limits, dt: float, path: Array, step: object)
 
 
 @pytest.mark.parametrize("shape", ["through", "anywhere"])
-def test_no_law_with_constant_damping_is_much_closer_with_less_acceleration(shape: str) -> None:
-    """The error is within 1.3 times that of each such law that needs no more acceleration.
+def test_constant_damping_is_rarely_more_accurate_without_more_acceleration(shape: str) -> None:
+    """In at most 12 % of motions, constant damping is more accurate without more acceleration.
 
-    This holds for nine of ten motions; the mean error is no larger than that of any such law, up to
-    2 %, and the chatter is at most 1.5 times that of the best one.
+    It is more accurate if 1.3 times its error is below that of the default step. The mean error of
+    the default step is at most 1.02 times the smallest mean error of any constant damping, and its
+    mean chatter at most 1.5 times the smallest.
     """
     found, number = [], 0
     while len(found) < 3 * CASES:

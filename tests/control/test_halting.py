@@ -1,4 +1,4 @@
-"""Mode "halt" slows down and stops between the condition numbers that it is given.
+"""In mode "halt", an arm slows down and stops between two given condition numbers.
 
 SUPPLE_MOTIONS sets the number of random motions.
 """
@@ -16,14 +16,14 @@ from supple import DLS, Limits, Linearization, PositionTask, Robot, Servo, StepS
 from supple.errors import InputError
 
 MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
-# Seeds of motions whose limits force a speed above the ramp if the stop is not planned.
+# Seeds of motions that pass the second threshold unless the stop is planned ahead.
 HARD = (259, 379, 475, 510, 571, 1126, 1702)
 DT = 0.01
 ACCELERATION = 10.0
 
 
 def condition(servo: Servo) -> float:
-    """Return the condition number of J where the last step began."""
+    """Return the condition number of J at the beginning of the last step."""
     sigma = np.linalg.svd(servo._J, compute_uv=False)
     return float(sigma[0] / sigma[-1])
 
@@ -42,8 +42,8 @@ def a_start(arm: Robot, rng: np.random.Generator, rows: int, most: float) -> Arr
 
 
 @pytest.mark.parametrize("seed", sorted({*seeds(MOTIONS), *HARD}))
-def test_the_motion_slows_down_and_stops_between_the_thresholds(seed: int) -> None:
-    """The factor is linear in the condition number, and no motion passes the second threshold."""
+def test_an_arm_slows_down_and_stops_between_the_two_condition_numbers(seed: int) -> None:
+    """The speed factor is linear in the condition number, which never exceeds the second value."""
     rng = np.random.default_rng((3, seed))
     arm = robot(("ur5e", "panda", "puma560")[seed % 3])
     rows = (6, 6, 3)[seed % 3]
@@ -69,18 +69,19 @@ def test_the_motion_slows_down_and_stops_between_the_thresholds(seed: int) -> No
         along = float(servo._J @ servo.qd @ twist) / float(twist @ twist)
         if StepStatus.HALTING in servo.status:
             assert along <= max(factor, slowest) + 1e-9
-        if not servo._held:  # no limit acts, and the arm can still stop in time
+        if not servo._held:  # no limit acts
             assert (StepStatus.HALTING in servo.status) <= (here > slow)
             full = factor if StepStatus.HALTING in servo.status else 1.0
             np.testing.assert_allclose(servo._J @ servo.qd, full * twist, atol=1e-9)
         if k == 0 and here < 0.9 * halt:
             assert servo.qd.any(), (begin, slow, halt)
-        before, slowest = servo.qd, along  # a limit may prevent it from being slower than before
+        # Limits may prevent a step from being slower than the last one.
+        before, slowest = servo.qd, along
     assert max(highest, condition_at(arm, q, rows)) <= halt * (1 + 1e-9)
 
 
-def test_a_long_motion_stops_at_the_documented_condition_numbers() -> None:
-    """The defaults are 17 and 30, and the arm leaves at full speed."""
+def test_by_default_an_arm_slows_down_from_condition_17_and_stops_at_30() -> None:
+    """On the way back, the arm moves at full speed."""
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, max_acceleration=ACCELERATION, mode="halt")
     assert limits.conditions == (17.0, 30.0)
@@ -101,7 +102,7 @@ def test_a_long_motion_stops_at_the_documented_condition_numbers() -> None:
 
 
 @pytest.mark.parametrize("start", [19.2, 22.4, 27.2])
-def test_an_arm_between_the_halting_thresholds_still_moves(start: float) -> None:
+def test_an_arm_that_starts_between_the_two_condition_numbers_moves(start: float) -> None:
     arm = robot("ur5e")
     angles = np.linspace(0.05, 0.6, 2000)
     wrists = [np.array([0.0, -1.2, 1.7, -2.0, -angle, 0.0]) for angle in angles]
@@ -114,7 +115,7 @@ def test_an_arm_between_the_halting_thresholds_still_moves(start: float) -> None
 
 
 def test_steps_in_python_halt_like_those_of_the_kernel() -> None:
-    """The thresholds hold for every step, not only for those of the kernel."""
+    """A step that a user writes in Python stops the arm at the same configurations."""
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, mode="halt")
 

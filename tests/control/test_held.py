@@ -1,4 +1,4 @@
-"""Held tasks of a Servo: exact in every step in which the limits of the joints allow it."""
+"""Held tasks of a Servo have no error in every step in which the joint limits allow it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = ("x", "y", "z", "rx", "ry", "rz")
 
 
 def some_robot(seed: int) -> tuple[sp.Robot, np.random.Generator]:
-    """Return a robot that floats, one on a mobile base, one of any kind, or an arm."""
+    """Return a floating robot, a robot on a mobile base, a random robot or a Panda, by seed."""
     rng = np.random.default_rng([seed, 81])
     kind = seed % 4
     if kind == 0:
@@ -41,7 +41,7 @@ def some_robot(seed: int) -> tuple[sp.Robot, np.random.Generator]:
 
 
 def some_task(robot: sp.Robot, rng: np.random.Generator, *, few: bool = False) -> Any:
-    """Return a task that can be held: a pose, a position, or some of their rows; or an axis."""
+    """Return a task that can be held: a pose, some of its rows, or an axis."""
     frame = str(rng.choice(robot.tips))
     others = [tip for tip in robot.tips if tip != frame]
     base = str(rng.choice(others)) if others and rng.random() < 0.3 else None
@@ -58,7 +58,7 @@ Errors = Callable[[Array], list[Array]]
 
 
 def errors_from(robot: sp.Robot, tasks: list[Any], start: Array) -> Errors:
-    """Return the errors of tasks as a function of q, relative to where they were at `start`."""
+    """Return a function of q: the errors of tasks whose targets are their places at `start`."""
     rows = [task.on(robot) for task in tasks]
     targets = [one.reached(robot, start) for one in rows]
     return lambda q: [one.error(robot, q, at) for one, at in zip(rows, targets, strict=True)]
@@ -88,7 +88,7 @@ def check_limits(limits: sp.Limits, before: Array, qd: Array, q: Array) -> None:
 
 
 def reachable(robot: sp.Robot, limits: sp.Limits, q: Array, before: Array, errors: Errors) -> bool:
-    """Return whether speeds well inside the limits lead to a configuration without errors."""
+    """Return whether one step, well inside the limits, leads to a configuration without errors."""
     low = np.maximum(-limits.max_speed, before - limits.max_acceleration * DT)
     high = np.minimum(limits.max_speed, before + limits.max_acceleration * DT)
     if len(q) == len(before):  # stop in front of position limits, with half the deceleration
@@ -112,7 +112,7 @@ def reachable(robot: sp.Robot, limits: sp.Limits, q: Array, before: Array, error
 
 
 def test_held_tasks_have_no_error_wherever_the_limits_allow_it() -> None:
-    """Under random commands that jump, on robots of every kind; the limits always hold."""
+    """Commands are random and jump, robots are of every kind, and the limits always hold."""
     exact = missed = 0
     for seed in seeds(nightly(400, 32)):
         robot, rng = some_robot(seed)
@@ -144,19 +144,19 @@ def test_held_tasks_have_no_error_wherever_the_limits_allow_it() -> None:
 
 
 def cost_rows(servo: sp.Servo, J: Array) -> Array:
-    """Return the rows (m + n, n) of J and damping, by whose norm changes of a step are measured."""
+    """Return J above λ I (m + n, n); a change x of a step costs the squared norm of its product."""
     lambda2 = max(servo.lambda2, 1e-12 * float((J**2).sum()))
     return np.vstack([J, np.sqrt(lambda2) * np.eye(J.shape[1])])
 
 
-def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
-    """KKT conditions: the gradient of the cost is a combination of held rows and active limits."""
+def test_a_step_with_held_tasks_satisfies_the_kkt_conditions() -> None:
+    """The gradient of the cost is a combination of held rows and active limits."""
     held_joints = 0
     for seed in seeds(nightly(300, 16)):
         robot, tasks, rng = drawn(seed)
         held = [some_task(robot, rng, few=True), sp.PositionTask(robot.tips[0])]
         q = robot.random(seed=rng)
-        size = 1e-7  # so small that curvature is below the tolerances
+        size = 1e-7  # the effect of curvature is then below the tolerances
         goals = [robot.fk(robot.integrate(q, size * rng.normal(size=robot.nv)), robot.tips)]
         moved = robot.integrate(q, size * rng.normal(size=robot.nv))
         given = [*goals[0][: len(tasks) - 2], robot.center_of_mass(moved), moved[7:]]
@@ -164,7 +164,7 @@ def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
         step = sp.DLS(sp.damping.Constant(float(10 ** rng.uniform(-6, -3))))
         plain = sp.Servo(robot, tasks, dt=DT, step=step, limits=free, held=held)
         plain(q, target=given)
-        shares = ((0.4, 3), (0.1, 1))  # with the second one, most joints are at a limit
+        shares = ((0.4, 3), (0.1, 1))  # with the second share, most joints are at a limit
         most = [
             np.maximum(rng.uniform(*share, size=robot.nv) * np.abs(plain.qd), 1e-7)
             for share in shares
@@ -178,7 +178,7 @@ def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
             A = slopes(robot, errors_from(robot, held, q), q)
             noise = 1e-5 * np.abs(x).max()
             assert np.abs(A @ x).max() <= noise
-            # The cost of x itself: ‖J x - e‖² + λ² ‖x‖² is that of x - x0 but for a constant.
+            # ‖J x - e‖² + λ² ‖x‖² differs from the cost of the change x - x0 only by a constant.
             slope = lin.J.T @ (lin.J @ x - lin.e) + servo.lambda2 * x
             upper, lower = x >= limits.max_speed * (1 - 1e-6), x <= -limits.max_speed * (1 - 1e-6)
             eye = np.eye(robot.nv)
@@ -189,8 +189,8 @@ def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
     assert held_joints > nightly(300, 16)
 
 
-def test_a_task_that_is_switched_moves_at_a_share_of_its_free_velocity() -> None:
-    """Joint speeds do not jump: limits of acceleration hold while feet are switched."""
+def test_while_a_task_is_switched_its_rows_move_at_a_share_of_their_free_velocity() -> None:
+    """The share changes gradually, so acceleration limits hold; others may act instead."""
     for seed in seeds(nightly(100, 8)):
         robot, rng = some_robot(seed)
         limits = limits_of(robot, rng)
@@ -234,7 +234,7 @@ def test_a_task_that_is_switched_moves_at_a_share_of_its_free_velocity() -> None
         assert switched > 3, seed
 
 
-def test_held_tasks_that_are_all_released_change_no_bit_of_a_motion() -> None:
+def test_with_all_held_tasks_released_a_motion_has_the_bits_of_one_without_held_tasks() -> None:
     rng = np.random.default_rng(4)
     plain = sp.Servo(PANDA, dt=DT)
     servo = sp.Servo(PANDA, dt=DT, held=[sp.PositionTask("panda_link5")])
@@ -290,7 +290,7 @@ def test_two_held_tasks_that_conflict_are_reported() -> None:
     other = sp.PositionTask("panda_hand_tcp", rows=("x",))
     servo = sp.Servo(PANDA, sp.PostureTask(), dt=DT, held=[left, other])
     q = servo(READY, target=READY)
-    assert sp.StepStatus.HELD_EXCEEDED not in servo.status  # dependent, but consistent
+    assert sp.StepStatus.HELD_EXCEEDED not in servo.status  # dependent rows, but no conflict
     servo.hold(other, PANDA.fk(READY)[:3, 3] + [0.1, 0, 0], over=0)
     for _ in range(50):
         q = servo(q, target=READY)
@@ -333,14 +333,14 @@ def test_bad_arguments_of_held_tasks_are_refused() -> None:
 
 
 class Slow:
-    """No joint moves faster than 0.2 rad/s in one direction."""
+    """Constraints q̇ <= 0.2 rad/s for all joints."""
 
     def rows(self, robot: sp.Robot, q: Array) -> tuple[Array, Array]:
         """Return the rows."""
         return -np.eye(robot.nv), np.full(robot.nv, -0.2)
 
 
-def test_constraints_come_after_held_tasks_and_before_all_others() -> None:
+def test_held_tasks_take_precedence_over_constraints_and_these_over_other_tasks() -> None:
     elbow = sp.PositionTask("panda_link5")
     servo = sp.Servo(PANDA, dt=DT, held=[elbow], constraints=[Slow()])
     q, place, acted = READY, PANDA.fk(READY, "panda_link5")[:3, 3], 0
@@ -353,8 +353,8 @@ def test_constraints_come_after_held_tasks_and_before_all_others() -> None:
     assert acted > 10
 
 
-def test_a_held_task_is_reported_where_obstacles_do_not_allow_it() -> None:
-    """The certified step comes first: the robot stops, and what it cannot hold is reported."""
+def test_a_held_task_that_obstacles_prevent_is_reported() -> None:
+    """Keeping the clearance takes precedence: the robot stops and reports HELD_EXCEEDED."""
     tip = PANDA.fk(READY)[:3, 3]
     links = {"panda_hand": Sphere(0.03, [0, 0, 0.1])}
     world = sp.World({"ball": Sphere(0.05, tip + np.array([0.18, 0.04, 0.05]))}, links=links)
@@ -388,7 +388,7 @@ SHORT = sp.Limits.for_robot(PANDA, max_acceleration=10.0, max_norm=0.8)
     ],
     ids=["dls", "sdls", "priority", "python", "acceleration", "jerk", "norm"],
 )
-def test_tasks_stay_held_with_every_step_and_limit(options: dict[str, Any]) -> None:
+def test_tasks_stay_held_with_every_kind_of_step_and_limits(options: dict[str, Any]) -> None:
     elbow = sp.PositionTask("panda_link5", rows=("x", "z"))
     servo = sp.Servo(PANDA, dt=DT, held=[elbow], **options)
     q, place, limits = READY, PANDA.fk(READY, "panda_link5")[[0, 2], 3], servo.limits

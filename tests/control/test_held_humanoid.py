@@ -1,4 +1,4 @@
-"""Held feet of a Unitree G1 that floats, under violent commands; MuJoCo tells where they are."""
+"""Held feet of a floating Unitree G1 under large commands; MuJoCo computes their poses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BENT = {"hip_pitch": -0.3, "knee": 0.6, "ankle_pitch": -0.3, "elbow": 0.6}
 
 @pytest.fixture
 def g1(robot_files: Callable[[str, str], Path]) -> tuple[sp.Robot, mujoco.MjModel, Array]:
-    """Return the robot, MuJoCo's model of it without meshes, and a stance with bent knees."""
+    """Return the robot, its MuJoCo model without meshes, and a stance with bent knees."""
     path = robot_files("", G1)
     spec = mujoco.MjSpec.from_file(str(path))
     for geom in [geom for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_MESH]:
@@ -59,7 +59,7 @@ def test_held_feet_do_not_slip_however_the_hands_move(
     start, hands, center = poses(model, q), robot.fk(q, HANDS)[:, :3, 3], robot.center_of_mass(q)
     limits, worst, moved, stance = servo.limits, 0.0, 0.0, q
     for k in range(nightly(2000, 130)):
-        if k % 40 == 0:  # often out of reach
+        if k % 40 == 0:  # targets are often out of reach
             wanted = [hand + 0.3 * rng.normal(size=3) for hand in hands]
         before = servo.qd
         given = [*wanted, center, stance] if posture else [*wanted, center]
@@ -75,10 +75,10 @@ def test_held_feet_do_not_slip_however_the_hands_move(
     assert moved > 0.1
 
 
-def test_stretching_for_a_distant_point_leaves_the_feet_on_the_ground(
+def test_held_feet_stay_while_a_hand_reaches_for_a_distant_point(
     g1: tuple[sp.Robot, mujoco.MjModel, Array],
 ) -> None:
-    """Straight knees are a singularity of the robot that holds its feet: the hand stops there."""
+    """At straight knees, a singularity of the robot with held feet, the hand stops."""
     robot, model, q = g1
     far = robot.fk(q, HANDS[0])[:3, 3] + [1.5, 0.0, 0.3]
     servo = sp.Servo(

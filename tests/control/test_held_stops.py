@@ -1,4 +1,4 @@
-"""Legs that hold their feet stop in time in front of stretched positions, however postures jump."""
+"""Legs with held feet stop before they are stretched, for postures that jump at random."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ HEIGHT = 1.0
 
 
 def walker(rng: np.random.Generator, toes: float | None = None) -> sp.Robot:
-    """Return a floating body on two to six legs of random sizes, with unlimited joints.
+    """Return a floating body on two to six legs of random sizes, with wide joint ranges.
 
-    With `toes`, each shin has a toe at this distance from its foot.
+    toes: Distance of a toe on each shin from the foot [m]; None for no toes.
     """
     legs, links, joints = int(rng.integers(2, 7)), [], []
     for leg in range(legs):
@@ -57,7 +57,7 @@ def walker(rng: np.random.Generator, toes: float | None = None) -> sp.Robot:
 
 
 def jumps(robot: sp.Robot, rng: np.random.Generator, dt: float, duration: float) -> list[Array]:
-    """Return the motion under a posture that jumps; check its limits and that feet stay held."""
+    """Return a motion toward postures that jump; check limits and that no held task is missed."""
     first = robot.nq - robot.nv + 6
     middle, start = rng.uniform(-0.7, 0.7, size=robot.nv - 6), robot.neutral()
     lower, upper = np.maximum(robot.lower[6:], -3), np.minimum(robot.upper[6:], 3)
@@ -81,7 +81,7 @@ def jumps(robot: sp.Robot, rng: np.random.Generator, dt: float, duration: float)
 
 
 @pytest.mark.parametrize("file", [ANYMAL, SOLO])
-def test_feet_stay_when_legs_would_pass_stretched_positions(
+def test_held_feet_of_quadrupeds_stay_although_postures_would_overstretch_the_legs(
     robot_files: Callable[[str, str], Path], file: str
 ) -> None:
     path = robot_files("", file)
@@ -107,7 +107,7 @@ def test_feet_stay_when_legs_would_pass_stretched_positions(
     assert moved > 0.5
 
 
-def test_feet_of_random_walkers_stay() -> None:
+def test_held_feet_of_random_legged_robots_stay_in_place() -> None:
     for seed in seeds(nightly(200, 8)):
         rng = np.random.default_rng([seed, 83])
         robot = walker(rng)
@@ -117,8 +117,8 @@ def test_feet_of_random_walkers_stay() -> None:
 
 
 @pytest.mark.parametrize("apart", [0.1, 1e-3, 1e-6, 0.0])
-def test_the_default_step_takes_the_best_motion_that_leaves_feet_in_place(apart: float) -> None:
-    """Also if the rows of held tasks nearly depend on each other: two points of a shin."""
+def test_with_held_feet_the_default_step_has_the_least_task_error(apart: float) -> None:
+    """This holds also if rows of held tasks are nearly dependent: two points of a shin."""
     for seed in seeds(nightly(100, 6)):
         rng = np.random.default_rng([seed, 84])
         robot = walker(rng, toes=apart)

@@ -1,6 +1,6 @@
 """Limits on position, speed, acceleration and jerk hold together in every step.
 
-The oracle for the admissible speeds is a simulation of the stop, step by step.
+The oracle for the speeds that `Limits.box` allows simulates a stop step by step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Limit = tuple[float, float, float, float, float]  # lower, upper, speed, acceler
 
 
 def change_to_rest(speed: float, ramp: float) -> float:
-    """Return the change a such that the positive terms of a + (a - ramp) + ... sum to speed."""
+    """Return the largest change a of a stop: a + (a - ramp) + ..., while positive, sum to speed."""
     low, high = 0.0, speed + ramp
     for _ in range(64):
         a = 0.5 * (low + high)
@@ -52,7 +52,7 @@ def stop(q: float, v: float, c: float, dt: float, limit: Limit) -> tuple[float, 
 
 
 def one_joint(rng: np.random.Generator) -> tuple[Limit, float]:
-    """Return random limits of a joint and dt, such that a stop takes at most some hundred steps."""
+    """Return random limits of a joint and dt; a stop takes at most some hundred steps."""
     dt = 10 ** rng.uniform(-3, -1)
     speed = 10 ** rng.uniform(-1, 1)
     acceleration = speed / dt / 10 ** rng.uniform(0, 1.5)
@@ -70,8 +70,8 @@ def box(limit: Limit, q: float, v: float, c: float, dt: float) -> tuple[float, f
 
 @settings(max_examples=nightly(60, 20), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_the_box_holds_exactly_the_speeds_from_which_a_joint_can_stop(seed: int) -> None:
-    """A joint can stop within all limits from both ends of the box, but not from beyond them."""
+def test_limits_box_returns_the_extreme_speeds_from_which_a_joint_can_stop(seed: int) -> None:
+    """From both returned speeds a joint can stop within all limits, but not from beyond them."""
     rng = np.random.default_rng(seed)
     limit, dt = one_joint(rng)
     lower, upper, speed, acceleration, jerk = limit
@@ -103,7 +103,7 @@ def test_the_box_holds_exactly_the_speeds_from_which_a_joint_can_stop(seed: int)
 
 
 def check(limits: Limits, q: np.ndarray, dt: float) -> None:
-    """Check the limits on a motion q (K + 1, n) from rest, by differences of q alone."""
+    """Check the limits of a motion q (K + 1, n) that starts at rest, by differences of q."""
     rest = np.zeros((1, q.shape[1]))
     speed = np.diff(q, axis=0) / dt
     acceleration = np.diff(speed, axis=0, prepend=rest) / dt
@@ -124,7 +124,7 @@ def check(limits: Limits, q: np.ndarray, dt: float) -> None:
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560"])
-def test_all_limits_hold_for_any_motion_of_the_target(name: str, mode: str) -> None:
+def test_all_limits_hold_while_targets_and_velocities_jump(name: str, mode: str) -> None:
     rng = np.random.default_rng(sum(map(ord, name + mode)))
     arm = load(name)
     for _ in range(6):
@@ -152,12 +152,12 @@ def test_all_limits_hold_for_any_motion_of_the_target(name: str, mode: str) -> N
 
 
 def test_a_joint_that_cannot_stop_smoothly_exceeds_only_its_jerk_limit() -> None:
-    """Limits on position, speed and acceleration have precedence; the status reports the excess."""
+    """All other limits hold, and the status reports JERK_EXCEEDED."""
     arm = robot("planar2")
     limits = Limits([-1, -1], [1, 1], [3, 3], [20, 20], [50, 50])  # type: ignore[arg-type]
     servo = Servo(arm, dt=0.01, limits=limits)
     servo.reset([2.0, 0.0])
-    q, moved = np.array([0.85, 0.3]), []  # without a jerk limit, 2²/(2 20) = 0.1 rad to stop
+    q, moved = np.array([0.85, 0.3]), []  # the fastest stop takes 2²/(2 · 20) = 0.1 rad
     before = np.array([2.0, 0.0])
     for _ in range(100):
         q = servo(q, np.zeros(6))
@@ -170,7 +170,7 @@ def test_a_joint_that_cannot_stop_smoothly_exceeds_only_its_jerk_limit() -> None
     assert servo.qd == pytest.approx(0, abs=1e-9)
 
 
-def test_a_joint_outside_its_range_returns_smoothly() -> None:
+def test_a_joint_outside_its_range_returns_within_its_jerk_limit() -> None:
     arm = robot("planar2")
     limits = Limits([-1, -1], [1, 1], [3, 3], [20, 20], [200, 200])  # type: ignore[arg-type]
     servo = Servo(arm, dt=0.005, limits=limits)
@@ -194,7 +194,7 @@ def test_the_report_names_a_jerk_limit_that_acts() -> None:
     assert "100 rad/s³" in repr(limits)
 
 
-def test_a_servo_copied_in_mid_motion_continues_like_the_original() -> None:
+def test_a_servo_copied_during_a_motion_under_a_jerk_limit_continues_like_the_original() -> None:
     arm = load("panda")
     limits = Limits.for_robot(arm, max_acceleration=5.0, max_jerk=50.0)
     servo, q = Servo(arm, dt=0.004, limits=limits), np.clip(arm.lower / 2 + arm.upper / 2, -2, 2)
@@ -205,7 +205,7 @@ def test_a_servo_copied_in_mid_motion_continues_like_the_original() -> None:
         np.testing.assert_array_equal(servo(q, np.zeros(6)), other(q, np.zeros(6)))
 
 
-def test_jerk_limits_need_steps_of_equal_lengths() -> None:
+def test_jerk_limits_with_uneven_time_steps_are_refused() -> None:
     arm = robot("planar2")
     limits = Limits.for_robot(arm, max_jerk=10.0)
     with pytest.raises(InputError, match="max_jerk needs times with steps of equal lengths"):
@@ -214,8 +214,8 @@ def test_jerk_limits_need_steps_of_equal_lengths() -> None:
 
 @settings(max_examples=nightly(60, 20), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_after_a_change_above_its_limits_a_joint_keeps_its_speed_limit(seed: int) -> None:
-    """The next change cannot keep the limits on both jerk and acceleration; jerk is exceeded."""
+def test_after_a_change_of_speed_above_the_limits_a_joint_keeps_its_speed_limit(seed: int) -> None:
+    """The next change of speed cannot keep both the jerk and the acceleration limit."""
     rng = np.random.default_rng(seed)
     limit, dt = one_joint(rng)
     lower, upper, speed, acceleration, _ = limit
@@ -227,13 +227,13 @@ def test_after_a_change_above_its_limits_a_joint_keeps_its_speed_limit(seed: int
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, "much"])
-def test_bad_jerks_are_refused(bad: object) -> None:
+def test_jerk_limits_that_are_not_positive_numbers_are_refused(bad: object) -> None:
     with pytest.raises(InputError, match="max_jerk"):
         Limits.for_robot(load("panda"), max_jerk=bad)  # type: ignore[arg-type]
 
 
-def test_two_million_steps_of_single_joints_exceed_no_limit(tmp_path: Path) -> None:
-    """A separate program checks every step; `make soak` runs it with 10^9 steps."""
+def test_two_million_random_steps_of_single_joints_exceed_no_limit(tmp_path: Path) -> None:
+    """A C++ program checks every step; `make soak` runs the program with 10^9 steps."""
     root, program = Path(__file__).parents[2], tmp_path / "soak"
     compiler = shutil.which("c++") or shutil.which("g++")
     assert compiler

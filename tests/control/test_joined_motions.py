@@ -1,4 +1,4 @@
-"""Joining motions, their accelerations, and reading the file of a motion for another robot."""
+"""Joined motions, accelerations of motions, and motion files of another robot."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_joined_motions_keep_their_estimated_singular_values() -> None:
     step = sp.steps.NumericalFilter(2.0)
     a = sp.simulate(robot, q0, velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.1, step=step)
     both = a + sp.simulate(robot, a.q[-1], velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.1)
-    assert both.estimates is None  # the second part has none
+    assert both.estimates is None  # the second motion has no estimates
     b = sp.simulate(robot, a.q[-1], velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.2, step=step)
     both = a + b
     assert both.estimates is not None
@@ -70,7 +70,7 @@ def test_joined_motions_keep_their_estimated_singular_values() -> None:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_accelerations_are_changes_of_speed_within_their_limits(name: str) -> None:
+def test_accelerations_of_a_motion_sum_to_its_speeds_and_keep_their_limit(name: str) -> None:
     robot = sp.load(name)
     bound = 3.0
     limits = sp.Limits.for_robot(robot, max_acceleration=bound)
@@ -93,7 +93,9 @@ def test_accelerations_are_changes_of_speed_within_their_limits(name: str) -> No
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_motion_file_loads_only_for_its_own_robot(suffix: str, tmp_path: Path) -> None:
+def test_loading_a_motion_file_for_another_robot_than_its_own_is_refused(
+    suffix: str, tmp_path: Path
+) -> None:
     robots = {name: sp.load(name) for name in ("panda", "iiwa14", "ur5e", "puma560", "puma560_mk")}
     files = {
         name: motion(robot, robot.neutral() + 0.2, 0).save(tmp_path / f"{name}{suffix}")
@@ -104,7 +106,7 @@ def test_a_motion_file_loads_only_for_its_own_robot(suffix: str, tmp_path: Path)
         assert again.robot is robot
         anyone = sp.Trajectory.load(files[name])
         if anyone.q.shape[1] == robot.dof:
-            sp.Trajectory.load(anyone.save(tmp_path / f"without{suffix}"), robot)  # robot unknown
+            sp.Trajectory.load(anyone.save(tmp_path / f"without{suffix}"), robot)  # has no robot
     for one, other in permutations(robots, 2):
         with pytest.raises(InputError, match="Load the motion without a robot") as found:
             sp.Trajectory.load(files[one], robots[other])
@@ -112,7 +114,7 @@ def test_a_motion_file_loads_only_for_its_own_robot(suffix: str, tmp_path: Path)
         assert other in str(found.value)
 
 
-def test_motions_with_different_robots_tasks_or_ends_are_not_joined() -> None:
+def test_motions_of_different_robots_or_tasks_or_with_a_gap_are_not_joined() -> None:
     panda, ur5e = sp.load("panda"), sp.load("ur5e")
     q = panda.neutral() + 0.1
     a = motion(panda, q, 0)

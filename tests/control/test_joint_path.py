@@ -17,7 +17,7 @@ PANDA = sp.load("panda")
 
 
 def range_of(spline: Spline) -> tuple[Array, Array]:
-    """Return the least and the largest value of each coordinate (n,), from SciPy's roots of q'."""
+    """Return the smallest and largest coordinates (n,), from SciPy's roots of the derivative."""
     low, high = [], []
     for each in np.moveaxis(spline.coefficients, 2, 0):
         curve = PPoly(each[::-1], spline.s)
@@ -29,7 +29,7 @@ def range_of(spline: Spline) -> tuple[Array, Array]:
 
 
 def touching(rng: np.random.Generator, count: int) -> tuple[Array, Array, Array, Array]:
-    """Return parameters (count,), points (count, n) and limits (n,) that some points touch."""
+    """Return parameters (count,), points (count, n) and limits (n,); some points are at them."""
     n, size = int(rng.integers(1, 5)), 10 ** rng.uniform(-6, 4)
     s = np.cumsum(10 ** rng.uniform(-1, 1) * rng.uniform(0.1, 1, count))
     q = rng.uniform(-1.5, 1.5, (count, n))
@@ -43,7 +43,7 @@ def touching(rng: np.random.Generator, count: int) -> tuple[Array, Array, Array,
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_a_spline_stays_between_its_limits(seed: int) -> None:
+def test_a_spline_between_limits_stays_inside_them_everywhere(seed: int) -> None:
     rng = np.random.default_rng(seed)
     s, q, lower, upper = touching(rng, int(rng.choice([2, 3, 4, 5, 8, 30])))
     made = Spline.inside(s, q, lower, upper)
@@ -58,7 +58,7 @@ def test_a_spline_stays_between_its_limits(seed: int) -> None:
     for order in range(3):
         unit = size / np.diff(s).min() ** order
         np.testing.assert_allclose(before[order], after[order], atol=1e-9 * unit)
-    # a coordinate is that of the usual spline if the usual one stays inside
+    # where the usual spline of a coordinate stays inside its limits, it is returned unchanged
     if len(s) > 3:
         usual = Spline.through(s, q)
         at = rng.uniform(s[0], s[-1], 100)
@@ -100,7 +100,7 @@ def test_a_path_configuration_outside_the_limits_is_named_by_index() -> None:
         JointPath(PANDA, q)
 
 
-def test_a_path_outside_narrower_limits_is_refused_with_the_joints_name() -> None:
+def test_timing_a_path_outside_narrower_limits_raises_an_error_that_names_the_joint() -> None:
     q = np.stack([PANDA.neutral(), PANDA.neutral() + 0.5 * np.eye(7)[0]])
     limits = sp.Limits.for_robot(PANDA, upper={"panda_joint1": 0.4})
     with pytest.raises(errors.InputError, match=r"position limits; given: a path of panda_joint1"):

@@ -1,7 +1,7 @@
 """Joint paths and their timing with ball and floating joints.
 
-Velocities along a path are those of `Robot.difference`; the oracles are differences of finely
-sampled configurations, and splines of angles for rotations about one axis.
+Velocities along a path are compared with differences of finely sampled configurations by
+`Robot.difference`, and for rotations about one axis with splines of the angle.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 def walk(robot: sp.Robot, rng: np.random.Generator, steps: int, size: float) -> Array:
-    """Return configurations (steps + 1, nq) inside the limits, about `size` apart."""
+    """Return configurations (steps + 1, nq) inside the limits, random displacements apart."""
     q = [robot.random(seed=rng)]
     for _ in range(steps):
         goal = robot.difference(robot.random(seed=rng), q[-1])
@@ -37,7 +37,7 @@ def robot_of(seed: int) -> sp.Robot:
 
 
 def flipped(robot: sp.Robot, q: Array) -> Array:
-    """Return q with quaternions of the other sign in every second configuration."""
+    """Return q with the signs of all quaternions reversed in every second configuration."""
     made = np.array(q)
     for at, name in enumerate(robot.position_names):
         if name.endswith("/qw"):
@@ -45,7 +45,7 @@ def flipped(robot: sp.Robot, q: Array) -> Array:
     return made
 
 
-def test_velocities_of_rotation_vectors_are_derivatives() -> None:
+def test_angular_velocities_of_changing_rotation_vectors_are_derivatives_of_rotations() -> None:
     h = 1e-5
     for seed in seeds(30):
         c = np.random.default_rng(seed).normal(size=(4, 3)) * 10.0 ** (seed % 4 - 2)
@@ -114,7 +114,7 @@ def test_velocity_and_acceleration_are_continuous_along_a_path() -> None:
         assert len(path) == 2 or np.isfinite(path.at(places)).all()
 
 
-def test_two_configurations_are_joined_by_the_shortest_rotation() -> None:
+def test_a_path_between_two_configurations_takes_the_shortest_rotation() -> None:
     for seed in seeds(10):
         robot, rng = robot_of(seed), np.random.default_rng(seed)
         q = walk(robot, rng, 1, 1.0)
@@ -141,7 +141,7 @@ def test_a_timed_motion_keeps_all_limits_of_a_floating_robot(jerk: float) -> Non
         assert (np.abs(motion.qd) <= slack * speed).all()
         assert (np.abs(motion.qdd) <= slack * acceleration + 1e-6).all()
         assert (np.abs(np.diff(motion.qdd, axis=0) / dt) <= slack * jerk + 1e-3).all()
-        # Some limit acts nearly all the time, or the motion would not be the fastest.
+        # In a fastest motion, some limit acts nearly all the time.
         assert np.mean([bool(each) for each in np.asarray(motion.status)]) > 0.8
         np.testing.assert_allclose(robot.difference(motion.q[[0, -1]], q[[0, -1]]), 0, atol=1e-9)
         again = sp.paths.JointPath(robot, flipped(robot, q)).timed(limits, dt=dt)
@@ -160,7 +160,7 @@ def test_a_base_that_rests_does_not_change_the_timing_of_an_arm() -> None:
     assert (made.qd[:, :6] == 0).all()
 
 
-def test_a_tool_speed_is_kept_while_the_base_turns() -> None:
+def test_the_tool_speed_is_bounded_while_the_base_turns() -> None:
     robot = sp.load("ur5e").with_base("floating")
     q = walk(robot, np.random.default_rng(2), 4, 0.5)
     free = sp.Limits.for_robot(robot, max_speed=np.full(12, 3.0))
@@ -193,7 +193,7 @@ def arc(start: Array, count: int) -> Array:
     return poses
 
 
-def test_mode_path_keeps_a_floating_robot_on_its_path_inside_the_limits() -> None:
+def test_in_mode_path_a_floating_robot_stays_on_its_path_inside_the_limits() -> None:
     robot = sp.load("ur5e").with_base("floating")
     for seed in seeds(3):
         rng = np.random.default_rng(seed)
@@ -212,7 +212,7 @@ def test_mode_path_keeps_a_floating_robot_on_its_path_inside_the_limits() -> Non
         np.testing.assert_allclose(robot.difference(again.q, motion.q), 0, atol=1e-7)
 
 
-def test_a_base_that_a_task_holds_gives_the_path_of_the_fixed_robot() -> None:
+def test_in_mode_path_an_arm_on_a_base_held_by_a_task_moves_as_on_a_fixed_base() -> None:
     arm = sp.load("ur5e")
     robot, base, tip = arm.with_base("floating"), arm.description.root, arm.tips[0]
     q = np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.2])

@@ -19,7 +19,7 @@ INF = np.inf
 
 
 @pytest.mark.parametrize("seed", generated.seeds(MOTIONS))
-def test_a_status_names_only_finite_limits(seed: int) -> None:
+def test_a_status_names_no_infinite_limit(seed: int) -> None:
     rng = np.random.default_rng((5, seed))
     arm = generated.robot(rng, joints=int(rng.integers(2, 9)), size=1.0)
     mode = MODES[seed % 3]

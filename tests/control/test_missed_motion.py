@@ -13,7 +13,7 @@ READY = np.array([0.1, -0.5, 0.2, -2.0, 0.1, 1.7, 0.8])
 
 
 def followed(order: int, step: object = None) -> tuple[sp.Trajectory, np.ndarray]:
-    """Return a motion with two tasks, and `missed` of the steps of a servo that repeats it."""
+    """Return a motion with two tasks, and `missed` of each step of a Servo that repeats it."""
     robot = sp.load("panda")
     tip = robot.tips[0]
     tasks = [sp.PositionTask(tip, weight=3.0), sp.PostureTask(weight=0.05)]
@@ -47,7 +47,7 @@ def test_a_motion_has_the_missed_errors_of_each_servo_step(order: int) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
-def test_missed_is_kept_in_files_and_in_joined_motions(tmp_path: Path, suffix: str) -> None:
+def test_files_and_joined_motions_keep_the_missed_parts(tmp_path: Path, suffix: str) -> None:
     motion, _ = followed(1)
     again = sp.Trajectory.load(motion.save(tmp_path / f"motion{suffix}"))
     np.testing.assert_array_equal(again.missed, motion.missed)
@@ -66,7 +66,7 @@ def test_missed_is_kept_in_files_and_in_joined_motions(tmp_path: Path, suffix: s
     assert twice.missed.shape == (len(twice), 2)
 
 
-def test_a_path_that_is_followed_exactly_misses_nothing() -> None:
+def test_the_missed_part_of_an_exactly_followed_path_is_zero() -> None:
     robot = sp.load("ur5e")
     motion = sp.paths.JointPath(robot, robot.random(2, seed=1)).timed(dt=0.01)
     assert motion.missed.shape == (len(motion), 1)

@@ -1,4 +1,4 @@
-"""A Servo and a search treat a moving base as any other joint."""
+"""Servo and solve move a floating or planar base like other joints."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_step_of_a_moving_base_moves_the_hand_as_commanded() -> None:
             np.testing.assert_allclose(
                 robot.difference(q, before), 0.002 * servo.qd, atol=1e-13 * (1 + np.abs(q).max())
             )
-        if robot.joint_names[3] == "base/rx":  # a floating base can perform every twist
+        if robot.joint_names[3] == "base/rx":  # the base is floating, so it can perform every twist
             J = robot.jacobian(before, robot.tips[0])
             np.testing.assert_allclose(J @ servo.qd, twist, atol=1e-3 * np.abs(twist).max())
         for ball in robot._balls:
@@ -92,7 +92,7 @@ def test_almost_all_random_targets_of_moving_bases_are_met() -> None:
     assert len(missed) <= 1e-3 * nightly(30_000, 400), missed
 
 
-def test_a_search_on_a_moving_base_stays_near_q0(
+def test_a_solution_for_a_nearby_target_of_a_floating_robot_stays_near_q0(
     robot_files: Callable[[str, str], Path],
 ) -> None:
     robot = sp.urdf(robot_files(*G1)).with_base("floating")
@@ -107,7 +107,7 @@ def test_a_search_on_a_moving_base_stays_near_q0(
         np.testing.assert_allclose(robot.fk(found.q), robot.fk(near), atol=1e-5)
 
 
-def test_targets_are_met_on_a_base_of_six_joints_with_limits_of_a_kilometer(
+def test_targets_are_met_by_a_robot_whose_six_base_joints_have_ranges_of_kilometers(
     robot_files: Callable[[str, str], Path],
 ) -> None:
     path = robot_files("frax", "assets/unitree_g1/floating_g1_29dof_rev_1_0.urdf")
@@ -122,7 +122,7 @@ def test_targets_are_met_on_a_base_of_six_joints_with_limits_of_a_kilometer(
     assert found.success.all()
 
 
-def test_posture_and_center_of_mass_are_tasks_of_a_humanoid_that_floats(
+def test_a_floating_humanoid_reaches_a_posture_and_a_center_of_mass(
     robot_files: Callable[[str, str], Path],
 ) -> None:
     robot = sp.urdf(robot_files(*G1)).with_base("floating")
@@ -143,7 +143,7 @@ def test_posture_and_center_of_mass_are_tasks_of_a_humanoid_that_floats(
     np.testing.assert_allclose(robot.center_of_mass(q), center, atol=2e-3)
 
 
-def test_a_posture_of_one_coordinate_of_an_orientation_is_refused() -> None:
+def test_a_posture_task_for_one_of_the_coordinates_of_an_orientation_is_refused() -> None:
     robot = sp.load("ur5e").with_base("floating")
     with pytest.raises(sp.errors.UnknownNameError, match="base/rx"):
         sp.Servo(robot, tasks=[sp.PoseTask(), sp.PostureTask(["base/rx"])], dt=0.01)
@@ -151,7 +151,7 @@ def test_a_posture_of_one_coordinate_of_an_orientation_is_refused() -> None:
 
 @pytest.mark.parametrize("seed", range(nightly(12, 3)))
 def test_a_robot_on_a_floating_base_keeps_the_clearance_from_obstacles(seed: int) -> None:
-    """Distances are the same if the world moves the opposite way instead of the base."""
+    """Moving the world by the inverse of a motion of the base gives the same distances."""
     rng = np.random.default_rng([seed, 34])
     fixed = with_spheres(sp.load("panda"))
     robot = fixed.with_base("floating")
@@ -193,7 +193,7 @@ def test_a_motion_with_a_floating_base_is_saved_and_drawn(tmp_path: Path) -> Non
     assert "base/rx" in robot.summary()
 
 
-def test_the_command_line_prints_the_quaternion_of_a_base(tmp_path: Path) -> None:
+def test_the_command_solve_prints_the_quaternion_of_a_floating_base(tmp_path: Path) -> None:
     path = tmp_path / "arm.xml"
     path.write_text(
         """<mujoco><worldbody><body name="trunk"><freejoint name="root"/>

@@ -1,6 +1,6 @@
-"""The bound on the norm of all joint speeds is never exceeded, not even by rounding errors.
+"""The norm of all joint speeds never exceeds its bound, not even by rounding errors.
 
-The norm is computed in several ways, as a user might.
+The tests compute the norm in several ways, as users might.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def hold(qd: Array, bound: float) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["panda", "planar2", "youbot"])
-def test_no_control_loop_exceeds_its_bound_by_rounding(name: str, mode: str) -> None:
-    """Random bounds and commands, also for joints that return from outside their limits."""
+def test_rounding_errors_of_a_servo_never_exceed_the_norm_bound(name: str, mode: str) -> None:
+    """Bounds and commands are random; some joints return from outside their limits."""
     arm, rng, reached = robot(name), np.random.default_rng(11), 0
     for k in range(nightly(60, 6)):
         bound = float(10 ** rng.uniform(-2, 1))
@@ -69,7 +69,9 @@ def test_no_control_loop_exceeds_its_bound_by_rounding(name: str, mode: str) -> 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_no_velocities_of_many_robots_exceed_the_bound_by_rounding(mode: str, dtype: type) -> None:
+def test_rounding_errors_of_velocities_of_a_batch_never_exceed_the_norm_bound(
+    mode: str, dtype: type
+) -> None:
     arm, rng = robot("panda"), np.random.default_rng(12)
     for _ in range(nightly(30, 5)):
         bound = float(10 ** rng.uniform(-2, 0))
@@ -84,7 +86,7 @@ def test_no_velocities_of_many_robots_exceed_the_bound_by_rounding(mode: str, dt
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n", [1, 3, 7, 30])
-def test_no_step_moved_into_limits_exceeds_the_bound_by_rounding(mode: str, n: int) -> None:
+def test_rounding_errors_of_limited_steps_never_exceed_the_norm_bound(mode: str, n: int) -> None:
     rng = np.random.default_rng(n)
     for _ in range(nightly(300, 30)):
         bound = float(10 ** rng.uniform(-3, 3))

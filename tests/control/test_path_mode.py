@@ -27,7 +27,7 @@ DT = 0.002
 
 @cache
 def past_the_wrist(miss: float) -> tuple[Robot, np.ndarray, np.ndarray]:
-    """Return a UR5e, its start q0, and targets on a line from q0 past a wrist singularity."""
+    """Return a UR5e, a start q0, and targets on a line from there past a wrist singularity."""
     arm = load("ur5e")
     middle = arm.fk([0.3, -1.2, 1.4, -1.1, miss, 0.2])
     targets = np.repeat(middle[None], 501, axis=0)
@@ -48,7 +48,9 @@ def distances(arm: Robot, q: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("jerk", [None, 400.0])
 @pytest.mark.parametrize("miss", [0.4, 0.02])
-def test_the_tool_stays_on_its_line_and_all_limits_hold(miss: float, jerk: float | None) -> None:
+def test_in_mode_path_the_tool_stays_on_its_line_and_all_limits_hold(
+    miss: float, jerk: float | None
+) -> None:
     arm, q0, targets = past_the_wrist(miss)
     limits = Limits.for_robot(arm, max_acceleration=10.0, max_jerk=jerk, mode="path")
     motion = simulate(arm, q0, target=targets, dt=DT, limits=limits)
@@ -64,10 +66,8 @@ def test_the_tool_stays_on_its_line_and_all_limits_hold(miss: float, jerk: float
     assert not any(StepStatus.OUT_OF_REACH in one for one in motion.status)
 
 
-def test_a_path_that_the_joints_can_keep_is_hardly_delayed() -> None:
-    """Only starting from rest and stopping take more time; the tool never exceeds the commanded
-    speed.
-    """
+def test_in_mode_path_a_path_within_the_limits_takes_little_more_than_its_time() -> None:
+    """Only starting and stopping take more time; the tool never exceeds the commanded speed."""
     arm, q0, targets = past_the_wrist(0.4)
     limits = Limits.for_robot(arm, max_acceleration=40.0, mode="path")
     motion = simulate(arm, q0, target=targets, dt=DT, limits=limits)
@@ -95,8 +95,8 @@ def test_in_mode_path_the_tool_stops_before_the_path_leaves_the_reach() -> None:
     assert StepStatus.OUT_OF_REACH in motion.status[-1]
 
 
-def test_a_robot_that_cannot_begin_the_path_stays_and_says_so() -> None:
-    """A planar arm whose targets leave its plane rests at the first one: OUT_OF_REACH."""
+def test_in_mode_path_a_robot_that_cannot_begin_its_path_stays_at_rest() -> None:
+    """A planar arm whose targets leave its plane rests at q0 and reports OUT_OF_REACH."""
     arm = load("planar2")
     q0 = np.array([0.4, 0.8])
     targets = np.repeat(arm.fk(q0)[None], 50, axis=0)
@@ -107,7 +107,7 @@ def test_a_robot_that_cannot_begin_the_path_stays_and_says_so() -> None:
     assert StepStatus.OUT_OF_REACH in motion.status[-1]
 
 
-def test_a_start_within_the_tolerance_is_where_the_motion_begins() -> None:
+def test_in_mode_path_a_motion_begins_at_a_q0_within_the_tolerance_of_the_path() -> None:
     arm, q0, targets = past_the_wrist(0.4)
     near = q0 + 2e-5
     limits = Limits.for_robot(arm, max_acceleration=10.0, mode="path")
@@ -116,7 +116,7 @@ def test_a_start_within_the_tolerance_is_where_the_motion_begins() -> None:
     assert np.abs(np.diff(motion.qd, axis=0, prepend=0)).max() / DT <= 10.0 * (1 + 1e-6)
 
 
-def test_functions_of_single_steps_say_that_mode_path_is_only_for_simulate() -> None:
+def test_servos_and_velocities_refuse_mode_path() -> None:
     arm, q, _ = past_the_wrist(0.4)
     limits = Limits.for_robot(arm, mode="path")
     servo, step = Servo(arm, dt=DT), DLS(damping.Constant(1e-6))
@@ -131,7 +131,7 @@ def test_functions_of_single_steps_say_that_mode_path_is_only_for_simulate() -> 
             call()
 
 
-def test_mode_path_refuses_arguments_that_it_does_not_support() -> None:
+def test_simulate_in_mode_path_refuses_arguments_that_it_does_not_support() -> None:
     arm, q0, targets = past_the_wrist(0.4)
     limits = Limits.for_robot(arm, mode="path")
     with pytest.raises(errors.InputError, match="needs a target at each time"):
@@ -150,8 +150,10 @@ def test_mode_path_refuses_arguments_that_it_does_not_support() -> None:
 
 @pytest.mark.parametrize("jerk", [None, 40.0])
 @pytest.mark.parametrize("seed", range(nightly(6, 3)))
-def test_limits_hold_where_a_redundant_joint_meets_its_range(seed: int, jerk: float | None) -> None:
-    """The first joint meets its position limit on the way; the other three take over."""
+def test_in_mode_path_limits_hold_where_a_redundant_joint_reaches_its_position_limit(
+    seed: int, jerk: float | None
+) -> None:
+    """The first joint reaches its position limit; the other three then perform the motion alone."""
     arm = load("planar4")
     rng = np.random.default_rng(seed)
     q0 = np.array([0.2, 1.4, -1.6, 1.5]) + rng.uniform(-0.1, 0.1, 4)
@@ -197,8 +199,10 @@ def duration_past_the_wrist(jerk: float | None) -> float:
     ("where", "jerk"),
     a_third(list(product(("begin", "end", "middle", "both"), (None, 400.0))), "at rest"),
 )
-def test_targets_at_rest_take_their_commanded_duration(where: str, jerk: float | None) -> None:
-    """While the targets rest, no joint moves, and only the commanded time limits the motion."""
+def test_in_mode_path_pauses_in_the_targets_last_as_long_as_commanded(
+    where: str, jerk: float | None
+) -> None:
+    """The motion takes the time without pauses, the pauses, and the time to stop and start."""
     arm, q0, targets = past_the_wrist(0.4)
     rest = nightly(400, 100)
     begin, end = targets[:1].repeat(rest, 0), targets[-1:].repeat(rest, 0)
@@ -212,6 +216,6 @@ def test_targets_at_rest_take_their_commanded_duration(where: str, jerk: float |
     without = duration_past_the_wrist(jerk)
     motion = simulate(arm, q0, target=np.concatenate(parts), dt=DT, limits=limits)
     rests = DT * (sum(len(part) for part in parts) - len(targets))
-    late = 0.3 if where == "middle" else 0.05  # the joints stop in the middle, and start again
+    late = 0.3 if where == "middle" else 0.05  # stopping in the middle and starting again take time
     assert without + rests - 0.05 <= motion.t[-1] <= without + rests + late
     np.testing.assert_allclose(arm.fk(motion.q[-1]), targets[-1], atol=1e-6)

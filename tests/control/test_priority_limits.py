@@ -1,4 +1,4 @@
-"""Priorities at limits: a lower task hardly increases the error of a higher one."""
+"""Tasks with priorities at limits: a lower task hardly increases the error of a higher one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges at any level of a hierarchy: each task misses as little as those above it allow."""
+"""Tasks with ranges and priorities: each misses as little as the tasks above it allow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GAIN = 10.0
 
 
 def misses(levels: list[Level], dq: Array) -> list[float]:
-    """Return the distance of J q̇ from the intervals of each level."""
+    """Return, for each level, the distance of J q̇ from its intervals."""
     return [
         float(np.linalg.norm(np.maximum(np.maximum(low - J @ dq, J @ dq - high), 0)))
         for J, low, high in levels
@@ -37,9 +37,9 @@ def inverse(J: Array) -> Array:
 
 
 def least_misses(levels: list[Level]) -> list[float]:
-    """Return the lexicographically least misses, of all sets of rows held at an end.
+    """Return the least misses in lexicographic order, by trying all sets of active rows.
 
-    The optimum holds some rows at an end of their interval, as equations, and leaves out others.
+    In the optimum, active rows are equations at an end of their interval; other rows do not act.
     """
     n = levels[0][0].shape[1]
     ranged = [(k, i) for k, (_, low, high) in enumerate(levels) for i in np.flatnonzero(low < high)]
@@ -63,7 +63,7 @@ def least_misses(levels: list[Level]) -> list[float]:
 
 
 def drawn(rng: np.random.Generator) -> tuple[Array, list[PositionTask], list[Array], list[Level]]:
-    """Return q, three tasks of a Panda with up to five ranges, their targets and their levels."""
+    """Return q, three tasks of a Panda with up to five ranges, and their targets and levels."""
     arm = robot("panda")
     q = 0.7 * arm.random(1, seed=int(rng.integers(1 << 30)))[0]
     tasks, targets, levels, left = [], [], [], 5
@@ -94,7 +94,7 @@ def problem(seed: int) -> tuple[Array, list[PositionTask], list[Array], list[Lev
 
 
 def as_open(task: PositionTask) -> OpenTask:
-    """Return the same task as a function of q."""
+    """Return an open task with the rows and ranges of a position task."""
     arm, rows = robot("panda"), ["xyz".index(row) for row in task.rows or "xyz"]
 
     def position(q: Array) -> tuple[Array, Array]:
@@ -104,15 +104,15 @@ def as_open(task: PositionTask) -> OpenTask:
 
 
 def renamed(task: PositionTask) -> dict[str, tuple[float, float]] | None:
-    """Return the ranges of a task by the names of `as_open`."""
+    """Return the ranges of a task by the names of rows that `as_open` uses."""
     given: Any = dict(task.tolerance or ())
     return {f"p{'xyz'.index(row)}": ends for row, ends in given.items()} or None
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["kernel", "open tasks"])
 @pytest.mark.parametrize("seed", seeds(30))
-def test_ranges_in_a_hierarchy_are_missed_as_little_as_possible(seed: int, own: bool) -> None:
-    """The misses of all tasks, from the first on, are the least of all sets of active rows."""
+def test_tasks_with_ranges_and_priorities_miss_as_little_as_possible(seed: int, own: bool) -> None:
+    """The misses, in the order of the tasks, are the least that any set of active rows gives."""
     q, tasks, targets, levels, least = problem(seed)
     given: Any = tasks
     if own:
@@ -129,12 +129,12 @@ def test_ranges_in_a_hierarchy_are_missed_as_little_as_possible(seed: int, own: 
         np.testing.assert_allclose(servo.missed, least, atol=1e-6)
 
 
-def test_drawn_hierarchies_have_conflicts_at_every_level_but_the_first() -> None:
+def test_random_tasks_with_ranges_conflict_at_every_level_but_the_first() -> None:
     missed = np.array([problem(seed)[4] for seed in range(40)])
     assert (missed[:, 1:] > 1e-3).sum(axis=0).min() >= 3
 
 
-def test_limits_of_the_joints_come_before_ranges_of_every_level() -> None:
+def test_joint_limits_take_precedence_over_ranges_of_tasks() -> None:
     arm, rng = robot("panda"), np.random.default_rng(0)
     limits = Limits.for_robot(arm, speed_factor=0.1)
     tasks = [PositionTask("panda_link8", tolerance=0.01), PostureTask(tolerance=0.2)]

@@ -33,7 +33,7 @@ GAIN, RATE = 100.0, 20.0
 
 
 class Path:
-    """A pose that moves on a circle and rotates back and forth, with its exact derivatives."""
+    """A path of poses on a circle, with rotation back and forth and exact derivatives."""
 
     def __init__(self, name: str) -> None:
         self.start = pose_of(name, AT[name])
@@ -52,7 +52,7 @@ class Path:
 
 
 def literal(name: str, path: Path, dt: float, steps: int, drifting: bool) -> Array:
-    """Return the Servo's motion computed in NumPy: q (steps + 1, n).
+    """Return q (steps + 1, n) of the motion of a Servo, computed in NumPy.
 
     q̈ = -c q̇ + J⁺(a + k_v (v - J q̇) + k_p e - J̇q̇ + c J q̇),   q̇ += q̈ dt,   q += q̇ dt
     """
@@ -93,15 +93,15 @@ def errors(name: str, q: Array, dt: float) -> Array:
 
 
 @pytest.mark.parametrize("name", AT)
-def test_resolved_acceleration_equals_a_literal_loop_in_numpy(name: str) -> None:
+def test_a_servo_of_order_2_moves_as_a_literal_transcription_in_numpy(name: str) -> None:
     result = followed(name, 0.01, 150, step=Pseudoinverse())
     expected = literal(name, Path(name), 0.01, 150, drifting=True)
     np.testing.assert_allclose(result.q, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", AT)
-def test_ignoring_the_bias_acceleration_gives_a_larger_error(name: str) -> None:
-    """A motion that ignores the bias J̇q̇ has a far larger error."""
+def test_without_the_bias_acceleration_the_error_is_far_larger(name: str) -> None:
+    """The bias is J̇q̇. Here, a loop without it is compared with the Servo."""
     dt, steps = 0.002, 500
     mine = errors(name, followed(name, dt, steps).q, dt).max()
     without = errors(name, literal(name, Path(name), dt, steps, drifting=False), dt).max()
@@ -122,7 +122,7 @@ def test_the_tracking_error_falls_with_the_time_step(name: str) -> None:
     assert worst(name, 0.001) < 0.5 * worst(name, 0.01)
 
 
-def test_the_reported_command_is_the_acceleration_minus_the_bias() -> None:
+def test_the_reported_command_of_order_2_is_the_acceleration_minus_the_bias() -> None:
     """J q̈ equals the reported command, from which J̇q̇ is already subtracted."""
     result = followed("panda", 0.01, 20, step=Pseudoinverse())
     arm = robot("panda")
@@ -132,8 +132,8 @@ def test_the_reported_command_is_the_acceleration_minus_the_bias() -> None:
 
 
 @pytest.mark.parametrize("rest", [2.0, 10.0])
-def test_self_motion_decays_in_resolved_acceleration_control(rest: float) -> None:
-    """Self-motion decays by the factor (1 - rest_gain dt) in every step; the task remains met."""
+def test_with_order_2_self_motion_decays_at_the_rate_rest_gain(rest: float) -> None:
+    """Self-motion decays by the factor (1 - rest_gain dt) in each step; the frame stays."""
     arm, dt = robot("panda"), 0.002
     servo = Servo(arm, dt=dt, order=2, rest_gain=rest, limits=Limits.none(arm))
     q = AT["panda"]
@@ -149,8 +149,8 @@ def test_self_motion_decays_in_resolved_acceleration_control(rest: float) -> Non
 
 
 @pytest.mark.parametrize("given", ["target", "nothing", "velocity"])
-def test_an_arm_without_a_commanded_velocity_comes_to_rest(given: str) -> None:
-    """An arm with only a target reaches and keeps it; an arm without a command comes to rest."""
+def test_with_order_2_an_arm_without_a_commanded_velocity_comes_to_rest(given: str) -> None:
+    """With a target, the arm rests at the target; without a command, it stops."""
     arm, dt = robot("panda"), 0.005
     servo = Servo(arm, dt=dt, order=2, limits=Limits.none(arm))
     q0 = AT["panda"]
@@ -168,7 +168,7 @@ def test_an_arm_without_a_commanded_velocity_comes_to_rest(given: str) -> None:
 
 
 def test_commanded_accelerations_are_followed_without_feedback() -> None:
-    """Without feedback the hand accelerates as commanded, v = a t."""
+    """With both gains zero, the velocity of the hand is v = a t for a commanded acceleration a."""
     arm, dt = robot("panda"), 1e-3
     servo = Servo(arm, PositionTask(), dt=dt, order=2, limits=Limits.none(arm))
     a = np.array([0.1, -0.2, 0.3])
@@ -178,8 +178,8 @@ def test_commanded_accelerations_are_followed_without_feedback() -> None:
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
-def test_joint_limits_hold_in_every_step_of_a_servo(mode: Any) -> None:
-    """With jumping targets and tight limits, all limits hold and the target is reached."""
+def test_with_order_2_joint_limits_hold_in_every_step(mode: Any) -> None:
+    """Targets jump and limits are tight; the last target is reached."""
     arm, dt = robot("panda"), 0.005
     limits = Limits.for_robot(arm, max_acceleration=5.0, max_norm=1.0, mode=mode)
     servo = Servo(arm, dt=dt, order=2, limits=limits)
@@ -199,7 +199,7 @@ def test_joint_limits_hold_in_every_step_of_a_servo(mode: Any) -> None:
     assert StepStatus.ACCELERATION_LIMIT in seen
 
 
-def test_resolved_acceleration_from_a_singularity_keeps_speeds_bounded() -> None:
+def test_with_order_2_speeds_from_a_singular_start_are_bounded() -> None:
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, max_norm=1.0, max_acceleration=10.0)
     for step in (None, DLS(damping.Optimal(5.0)), Pseudoinverse()):

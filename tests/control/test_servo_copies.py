@@ -58,7 +58,7 @@ def make(name: str, **more: Any) -> Servo:
 
 
 def walk(servo: Servo, q: Array, count: int) -> Array:
-    """Return q and everything that a Servo reports, one row for each of `count` steps."""
+    """Return one row for each of `count` steps: q and everything that a Servo reports."""
     said = []
     for k in range(count):
         q = servo(q, TWIST * np.sin(0.1 * k), pose_of("panda", Q + 0.2))
@@ -104,7 +104,7 @@ def test_a_copied_servo_continues_like_the_original(name: str, order: int) -> No
     np.testing.assert_array_equal(walk(servo, Q, 25), expected)
 
 
-def test_copied_servos_do_not_influence_each_other() -> None:
+def test_steps_of_a_servo_do_not_change_its_copies() -> None:
     servo = make("remembering")
     walk(servo, Q, 5)
     other = copy.copy(servo)
@@ -117,7 +117,7 @@ def test_copied_servos_do_not_influence_each_other() -> None:
 
 
 def test_a_copied_servo_keeps_its_class_its_tasks_and_its_attributes() -> None:
-    """A copy of an instance of a subclass has its class, its tasks and its attributes."""
+    """This holds also for an instance of a subclass."""
 
     class Named(Servo):
         def __init__(self, name: str) -> None:
@@ -153,7 +153,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_rejected_call_leaves_a_servo_unchanged(name: str) -> None:
-    """A rejected call changes nothing. (Some steps accept huge input, and give finite speeds.)"""
+    """The next step equals that of a Servo without the call. Some steps accept huge input."""
     servo, other = make(name), make(name)
     walk(servo, Q, 10)
     walk(other, Q, 10)
@@ -175,7 +175,7 @@ def test_a_rejected_call_leaves_a_servo_unchanged(name: str) -> None:
 
 
 def test_a_twist_that_is_too_large_is_refused() -> None:
-    """Of the inputs in `BAD`, the huge twist is refused because the step would not be finite."""
+    """A huge twist, one of the inputs in `BAD`, is refused as the step would not be finite."""
     with pytest.raises(InputError, match="the step is finite"):
         make("default")(*BAD["huge twist"])
 
@@ -207,7 +207,7 @@ def test_a_user_step_that_fails_leaves_a_servo_unchanged(wrong: str) -> None:
 
 
 def test_a_user_step_that_overflows_is_not_remembered_as_the_last_step() -> None:
-    """Finite speeds whose q is infinite are rejected, and the step does not become `before`."""
+    """Finite speeds that make q infinite are refused; `before` stays the last valid step."""
     arm = robot("panda")
 
     def step(linearization: Linearization) -> Array:

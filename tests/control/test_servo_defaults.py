@@ -1,4 +1,4 @@
-"""A Servo with defaults keeps each joint's own limits and no other bound; robots are from files."""
+"""A Servo with defaults keeps the limits of each joint, and has no other bound on speeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Finder = Callable[[str, str], Path]
 DATA = ("cmeel.prefix", "share/example-robot-data/robots/")
 SPEED, DT = 0.3, 0.002  # [m/s], [s]
 
-# In each of these robots, the slowest joint by far is a gripper finger or a lift.
+# In each of these files, by far the slowest joint is a gripper finger or a lift.
 FILES = {
     "panda": ("panda_description/urdf/panda.urdf", "panda_hand_tcp"),
     "pr2": ("pr2_description/urdf/pr2.urdf", "r_gripper_tool_frame"),
@@ -27,7 +27,7 @@ FILES = {
 
 
 def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
-    """Return the mean twist (6,) of a frame over a step: J q̇ plus the effect of curvature."""
+    """Return the mean twist (6,) of a frame in a step: J q̇ and the effect of curvature."""
     before, after = arm.fk(q, frame), arm.fk(q + DT * qd, frame)
     turn = after[:3, :3] @ before[:3, :3].T
     turned = 0.5 * np.array(
@@ -40,10 +40,10 @@ def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> n
 def test_the_tool_has_the_commanded_velocity_where_limits_allow_it(
     robot_files: Finder, name: str
 ) -> None:
-    """A command is met if its q̇ of least norm, plain or relative to max_speed, keeps limits.
+    """It does if the limits allow q̇ of least norm, with joints weighted equally or by max_speed.
 
-    The frame moves as asked on the whole step, to second order in dt. Where limits or damping
-    prevent this, the status says so.
+    The mean velocity in a step is then the commanded one, to second order in dt. Where limits or
+    damping prevent it, the status reports them.
     """
     path, frame = FILES[name]
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
@@ -54,7 +54,7 @@ def test_the_tool_has_the_commanded_velocity_where_limits_allow_it(
         twist = np.append(rng.normal(size=3), np.zeros(3))
         twist *= SPEED / np.linalg.norm(twist)
         servo.reset()
-        for _ in range(20):  # at the same q, until the joints have their speed
+        for _ in range(20):  # at the same q, until the joints have accelerated
             servo(q, twist)
         J = servo.linearization.J
         low = np.maximum(-arm.max_speed, (arm.lower - q) / DT)
@@ -64,7 +64,7 @@ def test_the_tool_has_the_commanded_velocity_where_limits_allow_it(
         off = np.abs(performed(arm, frame, q, servo.qd) - twist).max() / SPEED
         if possible and servo.sigma_min > 0.05:
             met.append(off)
-        elif off > 0.01:  # losses above 1 % must be reported
+        elif off > 0.01:  # the status must report losses above 1 %
             assert servo.status != StepStatus.FOLLOWING
     assert len(met) > 15
     assert max(met) < 1e-3
@@ -84,8 +84,8 @@ def test_a_default_servo_keeps_the_limits_of_each_joint(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["planar2", "puma560", "panda", "ur5e"])
 @pytest.mark.parametrize("size", [1e-3, 0.3, 10.0])
-def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: float) -> None:
-    """Along each singular direction the joints are at most ‖e‖/(2 √λ²) fast, with λ² = 1e-6 κ²."""
+def test_without_limits_the_default_damping_bounds_joint_speeds(name: str, size: float) -> None:
+    """In each singular direction, ‖q̇‖ <= ‖e‖/(2 λ), with λ = 1e-3 κ for the curvature κ."""
     arm, rng = robot(name), np.random.default_rng(2)
     servo = Servo(arm, dt=DT, limits=supple.Limits.none(arm))
     fastest = size / (2e-3 * servo._curvature / DT)
@@ -95,12 +95,12 @@ def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: floa
         twist *= size / np.linalg.norm(twist)
         for _ in range(3):
             servo(q, twist)
-            # A redundant arm may add a self-motion that is as fast as the step.
+            # A redundant arm may add self-motion that is as fast as the rest of the step.
             assert np.linalg.norm(servo.qd) <= 2 * np.sqrt(min(6, arm.dof)) * fastest
 
 
-def test_the_default_curvature_is_that_of_the_frames_of_the_tasks() -> None:
-    """Another branch of the robot, or the range of a mobile base, does not affect the curvature."""
+def test_the_default_damping_uses_the_curvature_of_the_frames_of_the_tasks() -> None:
+    """Other branches of a robot do not change this curvature; a posture has curvature 0."""
     body = supple.load("y")
     here, all_tips = Servo(body, body.tips[0], dt=DT), damping.Curvature.for_robot(body, dt=DT)
     of_tip = damping.Curvature.for_robot(body, body.tips[0], dt=DT)
@@ -142,8 +142,8 @@ def test_a_long_rail_does_not_damp_the_arm_on_it(tmp_path: Path, low: float, hig
 
 
 @pytest.mark.parametrize("dt", [0.001, 0.1, 0.5, 4.0])
-def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float) -> None:
-    """The gain is 20/s, or 1/dt if that is smaller: a larger one would overshoot the target."""
+def test_with_the_default_gain_no_step_goes_beyond_the_target(dt: float) -> None:
+    """The gain is 20/s, or 1/dt if 1/dt is smaller: with a larger gain, steps would overshoot."""
     arm = robot("planar2")
     free = supple.Limits.none(arm)
     servo = Servo(arm, PostureTask(), dt=dt, limits=free)

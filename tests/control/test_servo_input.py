@@ -105,7 +105,7 @@ def far_away(lin: Any) -> Array:
     DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)), far_away,
 ], ids=without_addresses)  # fmt: skip
 def test_a_command_that_overflows_is_rejected_and_changes_nothing(step: Any) -> None:
-    """A command that overflows is rejected; q̇ stays as it was, and no later result is NaN."""
+    """The speeds q̇ stay those of the last step, and no later result is NaN."""
     arm = robot("panda")
     bad = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
     bad(Q, TWIST)
@@ -206,7 +206,7 @@ def test_bad_arguments_of_simulate_are_refused(wrong: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.zeros(6), with_nan(7), "still", [INF] * 7, np.zeros((2, 7))])
-def test_a_reset_to_invalid_speeds_is_refused(wrong: Any) -> None:
+def test_a_reset_with_joint_speeds_of_wrong_shape_or_nan_is_refused(wrong: Any) -> None:
     loop = servo()
     before = loop.qd
     with pytest.raises(InputError, match="given"):
@@ -280,8 +280,8 @@ def test_a_servo_accepts_lists_float32_and_strided_arrays() -> None:
     np.testing.assert_allclose(near, expected, atol=1e-6)
 
 
-def test_a_servo_reads_arrays_and_lists_as_the_same_numbers() -> None:
-    """Arrays, which compiled code reads, and lists, which Python converts, give equal results."""
+def test_arrays_and_lists_of_the_same_numbers_give_the_same_steps() -> None:
+    """Compiled code reads arrays, and Python converts lists."""
     T = pose_of("panda", Q + 0.1)
     given: list[tuple[Any, Array, Array]] = [
         (PoseTask(), TWIST, T),
@@ -318,7 +318,7 @@ def test_the_out_argument_of_a_servo_call_may_be_q_itself() -> None:
 
 
 def test_a_target_with_a_slightly_wrong_rotation_is_corrected() -> None:
-    """A slightly scaled rotation gives the same step as an array and as a list."""
+    """Given as an array or as a list, the slightly scaled rotation gives the same step."""
     T = pose_of("panda", Q + 0.1)
     T[:3, :3] *= 1 + 3e-7
     np.testing.assert_allclose(
@@ -342,7 +342,7 @@ def test_repr_and_report_of_a_servo_do_not_change_its_state(step: Any) -> None:
 
 
 def test_servos_in_parallel_threads_give_the_results_of_single_runs() -> None:
-    """Servos that run in parallel, one per thread, give the same results as one by one."""
+    """Each thread has a Servo of its own; the results equal those of Servos that run in turn."""
     arm = robot("panda")
 
     def walk(seed: int) -> Array:
@@ -358,7 +358,7 @@ def test_servos_in_parallel_threads_give_the_results_of_single_runs() -> None:
     np.testing.assert_array_equal(alone, together)
 
 
-def test_the_error_about_damping_given_to_a_servo_names_the_argument_step() -> None:
+def test_the_error_about_an_argument_damping_of_a_servo_names_the_argument_step() -> None:
     make: Any = Servo
     with pytest.raises(UnknownNameError, match=r"unknown argument 'damping'.*step=supple.DLS"):
         make(robot("panda"), dt=0.01, damping=0.1)

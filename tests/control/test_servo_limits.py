@@ -19,7 +19,7 @@ MODES = ("exact", "scale")
 
 
 def some_limits(name: str, mode: Any, acceleration: float, **more: Any) -> Limits:
-    """Return finite limits, except on the first joint's position and the last joint's speed."""
+    """Return finite limits; the first joint has no position limit, the last no speed limit."""
     arm = robot(name)
     own = {
         "lower": np.where(np.isfinite(arm.lower), arm.lower, -2.0),
@@ -32,7 +32,7 @@ def some_limits(name: str, mode: Any, acceleration: float, **more: Any) -> Limit
 
 
 def wishes(name: str, seed: int) -> Any:
-    """Yield twists and targets far beyond the robot's abilities, which change at random times."""
+    """Yield commands that jump every 15 steps, often too fast or too far for the robot."""
     arm, rng = robot(name), np.random.default_rng(seed)
     tips = len(arm.tips)
     for k in itertools.count():
@@ -51,7 +51,7 @@ def wishes(name: str, seed: int) -> Any:
 
 
 def walk(servo: Servo, q: Array, steps: int, wishes: Any) -> tuple[Array, Array]:
-    """Return coordinates (steps + 1, n) and speeds (steps, n) under the first of some commands."""
+    """Return q (steps + 1, n) and q̇ (steps, n) of a Servo, given one of `wishes` per step."""
     way, speeds = [q], []
     for _, wish in zip(range(steps), wishes, strict=False):
         way.append(servo(way[-1], **wish))
@@ -74,15 +74,17 @@ STEPS: dict[str, Any] = {
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("acceleration", [math.inf, 8.0])
-def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: float) -> None:
-    """Limits on positions, speeds, accelerations and the norm hold for random huge commands."""
+def test_random_huge_commands_never_exceed_a_limit(
+    name: str, mode: str, acceleration: float
+) -> None:
+    """Limits on positions, speeds, accelerations and the norm of speeds hold."""
     steps = 60 if name == "double_y" else 200
     for seed, (bound, dt) in enumerate([(math.inf, 0.02), (1.2, 0.02), (0.4, 0.003)]):
         limits = some_limits(name, mode, acceleration, max_norm=bound)
         step = list(STEPS.values())[seed % 4]
         servo = Servo(robot(name), dt=dt, limits=limits, step=step)
         q = somewhere(name, seed)
-        q[2:4] = 0.0  # a singular configuration of many robots
+        q[2:4] = 0.0  # many robots are singular there
         q, qd = walk(servo, np.clip(q, limits.lower, limits.upper), steps, wishes(name, seed))
         assert np.isfinite(q).all()
         assert (q >= limits.lower).all()
@@ -100,7 +102,7 @@ def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: flo
 def test_joints_that_start_outside_their_limits_return_inside(
     name: str, mode: str, acceleration: float, bound: float
 ) -> None:
-    """No joint moves farther outside for any command; in the end all are inside and stay there."""
+    """For any command, no joint moves farther outside; in the end, all are inside and stay so."""
     limits = some_limits(name, mode, acceleration, max_norm=bound)
     servo = Servo(robot(name), dt=0.02, limits=limits)
     rng = np.random.default_rng(5)
@@ -117,8 +119,8 @@ def test_joints_that_start_outside_their_limits_return_inside(
     assert not away[-1].any()
 
 
-def test_a_joint_that_is_too_fast_to_stop_is_stopped() -> None:
-    """The limits on position and speed hold, and the limit on acceleration is exceeded."""
+def test_a_joint_that_is_too_fast_to_stop_in_time_exceeds_only_its_acceleration_limit() -> None:
+    """The joint keeps its position and speed limits."""
     arm = robot("planar2")
     limits = Limits(np.full(2, -1.0), np.full(2, 1.0), np.full(2, 3.0), np.full(2, 1.0))
     servo = Servo(arm, dt=0.01, limits=limits)
@@ -133,7 +135,7 @@ def test_a_joint_that_is_too_fast_to_stop_is_stopped() -> None:
 def kkt(
     J: Array, e: Array, lambda2: float, box: tuple[Array, Array], x: Array, W: Array, slack: float
 ) -> None:
-    """Check that the gradient of ‖J x - e‖² + λ² xᵀW x vanishes, or points outwards at bounds."""
+    """Check that ‖J x - e‖² + λ² xᵀW x falls in no direction that the box allows."""
     low, high = box
     gradient = J.T @ (J @ x - e) + lambda2 * W * x
     noise = 1e-9 * (1 + np.linalg.norm(J)) * (1 + np.linalg.norm(e))
@@ -152,14 +154,14 @@ def kkt(
 def test_the_step_within_limits_satisfies_the_kkt_conditions(
     name: str, acceleration: float, order: int
 ) -> None:
-    """The KKT conditions hold with the J and the λ² that a Servo reports, also with max_norm."""
+    """J and λ² are those that the Servo reports; some limits include max_norm."""
     arm, dt, rng = robot(name), 0.02, np.random.default_rng(2)
     boxed = 0
     for bound, joints, task in itertools.product(
         (math.inf, 1.0), (None, rng.uniform(0.3, 3.0, arm.dof)), (None, rng.uniform(0.5, 2.0, 6))
     ):
         if bound < math.inf and (joints is not None or order == 2):
-            continue  # the bound on the norm is then kept without more damping
+            continue  # the bound on the norm then holds without more damping
         limits = some_limits(name, "exact", acceleration, max_norm=bound)
         step = WeightedDLS(damping.Constant(1e-3), task, joints)
         servo = Servo(arm, dt=dt, limits=limits, step=step, order=order)
@@ -182,8 +184,8 @@ def test_the_step_within_limits_satisfies_the_kkt_conditions(
     assert boxed > 10
 
 
-def test_scaling_keeps_the_direction_of_motion() -> None:
-    """In mode "scale", q̇ is a multiple of the q̇ without limits."""
+def test_in_mode_scale_joint_speeds_are_a_multiple_of_those_without_limits() -> None:
+    """The direction of the motion is therefore kept."""
     arm, step = robot("panda"), DLS(damping.Constant(1e-4))
     servo = Servo(arm, dt=0.01, step=step, limits=Limits.for_robot(arm, mode="scale", max_norm=2.0))
     free = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
@@ -202,7 +204,7 @@ def test_scaling_keeps_the_direction_of_motion() -> None:
 def test_a_step_shortened_by_the_norm_bound_is_not_reported_as_following(
     mode: Any, joints: Array | None
 ) -> None:
-    """A step that the bound on the norm shortens does not have the status FOLLOWING."""
+    """The status of such a step does not include FOLLOWING."""
     arm = robot("panda")
     limits = Limits(*(Limits.none(arm).__dict__[k] for k in FIELDS), max_norm=0.1, mode=mode)
     step = WeightedDLS(damping.Constant(0.0), None, joints)
@@ -221,9 +223,9 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 @pytest.mark.parametrize("mode", MODES)
 def test_limits_hold_for_every_kind_of_step(mode: Any) -> None:
-    """Limits hold for steps with objectives, priorities or weights, and for a user's function."""
+    """The steps have objectives, priorities or weights, or are functions of a user."""
     arm = robot("panda")
-    rest = RestPosture(np.full(7, 9.0))  # out of reach
+    rest = RestPosture(np.full(7, 9.0))  # beyond the limits
     damped = DLS(damping.Constant(1e-3))
     ways: list[Any] = [
         NullSpace(damped, rest, 5.0),

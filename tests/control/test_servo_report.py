@@ -1,4 +1,4 @@
-"""`servo.explain()` describes the last step: its speeds, its damping, the limits that acted."""
+"""`servo.explain()` reports speeds and damping of the last step, and the limits that acted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def check(servo: Servo, report: Report, before: Array, order: int, dt: float) ->
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_report_has_the_numbers_of_the_step_taken(name: str, limits: str, order: int) -> None:
+def test_the_report_of_a_servo_has_the_numbers_of_its_last_step(
+    name: str, limits: str, order: int
+) -> None:
     dt = 0.01
     servo = Servo(
         robot("panda"), PoseTask(), dt=dt, step=STEPS[name], limits=LIMITS[limits], order=order
@@ -78,7 +80,7 @@ def test_a_report_has_the_numbers_of_the_step_taken(name: str, limits: str, orde
 
 
 def test_without_limits_a_servo_and_supple_explain_report_the_same() -> None:
-    """Without limits, the report agrees with that of `supple.explain` for the same step."""
+    """Both reports are for the same step."""
     from supple import explain
 
     servo = Servo(robot("ur5e"), dt=0.01, step=DLS(damping.Constant(0.05)))
@@ -128,7 +130,7 @@ def test_the_report_names_each_joint_that_a_limit_holds(
         assert f"limit of {held.limit}" in str(report)
 
 
-def test_the_report_names_joints_that_cannot_stop_in_time_and_the_excess() -> None:
+def test_the_report_names_joints_that_cannot_stop_in_time_and_their_acceleration() -> None:
     servo = Servo(robot("planar2"), dt=0.01, limits=free(max_acceleration=np.full(2, 1.0)))
     servo.reset([2.0, 0.0])
     servo([0.9, 0.0], np.zeros(6))
@@ -140,7 +142,7 @@ def test_the_report_names_joints_that_cannot_stop_in_time_and_the_excess() -> No
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_mode_scale_reports_its_factor(order: int) -> None:
-    """The factor times the step without limits is the step taken; an exact step has no factor."""
+    """The step taken is the factor times the step without limits; mode "exact" has no factor."""
     arm, dt = robot("panda"), 0.01
     step = DLS(damping.Constant(0.02))
     for mode in ("scale", "exact"):
@@ -162,7 +164,7 @@ def test_mode_scale_reports_its_factor(order: int) -> None:
 
 
 def test_no_scale_factor_is_reported_if_the_direction_is_not_kept() -> None:
-    """No factor is reported if a joint cannot brake fast enough, or for a step with a memory."""
+    """It is not kept if a joint cannot brake fast enough, and unknown for steps with memory."""
     arm = robot("panda")
     braking = Limits.for_robot(arm, speed_factor=0.1, max_acceleration=1.0, mode="scale")
     servo = Servo(arm, dt=0.01, step=DLS(damping.Constant(0.02)), limits=braking)
@@ -180,8 +182,8 @@ def test_no_scale_factor_is_reported_if_the_direction_is_not_kept() -> None:
 
 @pytest.mark.parametrize("name", ["default", "undamped", "constant"])
 @pytest.mark.parametrize("limits", LIMITS)
-def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None:
-    """The status names exactly the causes in the report, also for joints that start too fast."""
+def test_the_status_names_the_same_causes_as_the_report(name: str, limits: str) -> None:
+    """This holds also for joints that start too fast."""
     servo = Servo(robot("panda"), dt=0.01, step=STEPS[name], limits=LIMITS[limits])
     rng, seen = np.random.default_rng(9), StepStatus.FOLLOWING
     for _ in range(nightly(60, 20)):
@@ -205,8 +207,8 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
     assert StepStatus.POSITION_LIMIT in seen
 
 
-def test_the_report_shows_rounding_errors_as_zero() -> None:
-    """A step that follows the task exactly reports nothing missed, and never "-0.0%"."""
+def test_the_report_prints_missed_parts_of_the_size_of_rounding_errors_as_zero() -> None:
+    """The report of a step that performs its command exactly never contains "-0.0%"."""
     arm = robot("panda")
     servo = Servo(arm, dt=0.01, step=Pseudoinverse(), limits=Limits.for_robot(arm))
     rng = np.random.default_rng(0)
@@ -231,14 +233,14 @@ def test_the_report_shows_rounding_errors_as_zero() -> None:
         (-0.766, "beyond"),
     ],
 )
-def test_the_report_gives_the_missed_part_as_a_percentage_or_a_word(
+def test_a_missed_part_below_0_or_above_100_percent_is_printed_as_a_word(
     missed: float | None, text: str
 ) -> None:
     assert Direction("x", 1.0, 0.1, None, missed).missed_text == text
 
 
 def test_the_report_says_that_a_step_moves_against_the_command() -> None:
-    """A callable that moves backward three times as fast: e - J q̇ = 4 e."""
+    """A user's step moves backward, three times as fast as commanded, so e - J q̇ = 4 e."""
     arm = robot("panda")
     backward = Servo(arm, dt=0.01, step=lambda lin: -3 * (np.linalg.pinv(lin.J) @ lin.e))
     backward(Q, np.array([1e-3, 0, 0, 0, 0, 0]))

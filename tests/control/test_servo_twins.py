@@ -1,4 +1,4 @@
-"""A Servo moves by dt times the result of its `step` for the linearization of its tasks."""
+"""A Servo moves by dt times the velocity that its `step` returns for its tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REST = RestPosture(np.full(7, 0.2))
 WEIGHTS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
 JOINTS = np.array([1.0, 4.0, 0.3, 1.0, 2.0, 0.6, 1.7])
 
-# Every step of the kernel that takes all rows together, without priorities.
+# All steps of the kernel without priorities.
 STEPS: tuple[Any, ...] = (
     *(DLS(rule) for rule in EVERY),
     *(
@@ -77,7 +77,7 @@ STEPS: tuple[Any, ...] = (
 
 
 def parts_of(tasks: Sequence[Any], q: Array, velocity: Sequence[Array]) -> list[Linearization]:
-    """Return the tasks' linearizations computed in Python: J of the robot, and e = velocity."""
+    """Return the linearizations of tasks, computed in Python, with e = velocity."""
     return [
         task.linearize(robot("panda"), q, velocity=v)
         for task, v in zip(tasks, velocity, strict=True)
@@ -91,13 +91,13 @@ def twist(k: int) -> Array:
 
 @pytest.mark.parametrize("step", STEPS, ids=key)
 def test_a_servo_moves_by_dt_times_the_velocity_of_its_step(step: Any) -> None:
-    """The kernel and Python give equal steps, also for rules that compare with the last step."""
+    """The step is computed in Python, also for rules that depend on the last step."""
     arm, task = robot("panda"), PoseTask()
     assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
     servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
     before = None
     for k in range(5):
-        q = somewhere("panda", k)  # far from the previous q, so that rules that compare steps act
+        q = somewhere("panda", k)  # far from the last q, so that rules that depend on it act
         lin = task.linearize(arm, q, velocity=twist(k))
         lin = Linearization(lin.J, lin.e, before=before, q=q)
         expected = q + DT * step(lin)
@@ -105,9 +105,9 @@ def test_a_servo_moves_by_dt_times_the_velocity_of_its_step(step: Any) -> None:
         before = lin
 
 
-@pytest.mark.parametrize("elbow", [1.4, 0.03])  # 0.03: the elbow and the wrist are both singular
+@pytest.mark.parametrize("elbow", [1.4, 0.03])  # with 0.03, elbow and wrist are singular
 @pytest.mark.parametrize("printed", [False, True])
-def test_the_filter_of_a_servo_keeps_the_memory_of_its_python_twin(
+def test_a_servo_with_the_numerical_filter_of_the_kernel_moves_as_with_the_filter_in_python(
     printed: bool, elbow: float
 ) -> None:
     arm, task, step = robot("ur5e"), PoseTask(), NumericalFilter(6.0, printed=printed)
@@ -161,7 +161,7 @@ def test_priority_and_augmented_steps_agree_in_the_kernel_and_python(step: Any) 
         before = list(parts)
 
 
-def test_tasks_without_priorities_are_solved_as_stacked_rows() -> None:
+def test_several_tasks_without_priorities_move_as_one_task_with_their_stacked_rows() -> None:
     arm, step = robot("panda"), DLS(damping.Constant(0.01))
     servo = Servo(arm, PAIR, dt=DT, step=step, limits=Limits.none(arm))
     q = somewhere("panda")
@@ -172,7 +172,7 @@ def test_tasks_without_priorities_are_solved_as_stacked_rows() -> None:
 
 
 def in_python(step: Any) -> Any:
-    """Return a step as a Python function, which the kernel cannot run itself."""
+    """Return a Python function that calls a step; the kernel cannot run the function."""
     return lambda linearization: step(linearization)
 
 
@@ -190,8 +190,10 @@ def in_python(step: Any) -> Any:
     ids=key,
 )
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_step_in_python_gives_the_motion_of_the_kernels_step(step: Any, order: int) -> None:
-    """A Python step gives the same motion as the kernel's, in resolved acceleration too."""
+def test_a_step_in_python_gives_the_same_motion_as_that_step_in_the_kernel(
+    step: Any, order: int
+) -> None:
+    """This holds with order 1 and with order 2."""
     arm = robot("panda")
     own: Any = Priority(in_python(step.steps)) if isinstance(step, Priority) else in_python(step)
     several = isinstance(step, Priority)
@@ -213,9 +215,8 @@ def test_a_step_in_python_gives_the_motion_of_the_kernels_step(step: Any, order:
 def test_a_damping_rule_written_by_a_user_acts_like_a_built_in_one() -> None:
     arm = robot("panda")
     rule = damping.Optimal(0.5)
-    own = Limits.for_robot(
-        arm
-    )  # without acceleration limits, which would act on the two differently
+    # Acceleration limits, which are left out, might act differently in the two loops.
+    own = Limits.for_robot(arm)
     mine = Servo(arm, dt=DT, step=DLS(lambda lin: rule(lin)), limits=own)
     kernel = Servo(arm, dt=DT, step=DLS(rule), limits=own)
     q = p = somewhere("panda")
@@ -232,8 +233,7 @@ def test_a_reset_clears_the_memory_of_damping_rules() -> None:
             servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
             q = somewhere("panda")
             first = servo(q, twist(0))
-            servo(
-                arm.random(seed=3), twist(1)
-            )  # far from q, so that the memory of a rule makes a difference
+            # This q is far from the last one, so a rule with memory gives another step.
+            servo(arm.random(seed=3), twist(1))
             servo.reset()
             np.testing.assert_array_equal(servo(q, twist(0)), first)

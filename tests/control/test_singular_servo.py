@@ -1,4 +1,4 @@
-"""At singularities, motion is bounded and never NaN, and leaves them where possible."""
+"""At singularities, speeds are bounded and never NaN, and arms leave where possible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def jacobian(name: str, q: Array) -> Array:
 
 
 def lost(name: str, q: Array) -> Array:
-    """Return the unit twist along the singular direction."""
+    """Return the unit twist along the singular direction at q."""
     u = np.linalg.svd(jacobian(name, q))[0][:, -1]
     return np.concatenate([u, np.zeros(6 - len(u))])
 
@@ -46,8 +46,8 @@ def wish(name: str, twist: Array) -> Array:
 
 @pytest.mark.parametrize("place", SINGULAR)
 @pytest.mark.parametrize("way", STEPS)
-def test_speeds_are_bounded_at_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
-    """For twists along, across and oblique to the singular direction, q̇ is finite and bounded."""
+def test_speeds_from_an_exactly_singular_start_are_finite_and_bounded(place: str, way: str) -> None:
+    """Twists are along, across and oblique to the singular direction."""
     name, q0 = SINGULAR[place]
     assert sigma(name, q0) < 1e-12
     arm, least = robot(name), lost(name, q0)
@@ -64,8 +64,10 @@ def test_speeds_are_bounded_at_a_start_exactly_at_a_singularity(place: str, way:
 @pytest.mark.parametrize("place", [p for p in SINGULAR if "planar2" not in p and "all" not in p])
 @pytest.mark.parametrize("way", ["default", "optimal"])
 @pytest.mark.parametrize("side", [1, -1])
-def test_a_regular_target_is_reached_from_a_singular_start(place: str, way: str, side: int) -> None:
-    """From a singular q, the arm reaches the pose of a regular q that differs in all joints."""
+def test_an_arm_that_starts_at_a_singularity_reaches_a_regular_pose(
+    place: str, way: str, side: int
+) -> None:
+    """All joint angles of the target differ from those at the start."""
     name, q0 = SINGULAR[place]
     arm = robot(name)
     away = 0.25 * np.sin(np.arange(arm.dof) + 1.0)
@@ -79,8 +81,8 @@ def test_a_regular_target_is_reached_from_a_singular_start(place: str, way: str,
     assert np.abs(pose_of(name, q[-1]) - target).max() < 1e-9
 
 
-def test_a_stretched_arm_folds_for_a_target_inside() -> None:
-    """The arm reaches a target beside its line. (For one on its line it could stay stretched.)"""
+def test_a_stretched_arm_bends_and_reaches_a_target_inside_its_reach() -> None:
+    """The target is beside the line of the arm; for one on the line, it may stay stretched."""
     arm = robot("planar2")
     reach = float(pose_of("planar2", np.zeros(2))[0, 3])
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=0.01, limits=Limits.none(arm))
@@ -125,7 +127,7 @@ def test_speeds_stay_bounded_on_a_line_through_the_wrist_singularity(
 
 
 def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
-    """At σ from 1e-3 to 1e-15, limits keep the pseudoinverse's step within speeds and norm."""
+    """With σ_min from 1e-3 to 1e-15, steps of the pseudoinverse keep limits on speed and norm."""
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, max_norm=1.0)
     for power in range(3, 16):
@@ -139,7 +141,7 @@ def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_an_arm_rests_if_no_joint_moves_the_frame_of_its_task(order: int) -> None:
-    """If no joint moves the frame of the task, the arm stays at rest without an error."""
+    """No error is raised."""
     arm = robot("panda")
     base = PoseTask("panda_link0")
     for step in STEPS.values():
@@ -151,8 +153,8 @@ def test_an_arm_rests_if_no_joint_moves_the_frame_of_its_task(order: int) -> Non
 
 
 @pytest.mark.parametrize("place", ["ur5e wrist", "puma560 wrist", "stanford wrist", "panda"])
-def test_a_twist_leads_out_of_a_singularity(place: str) -> None:
-    """For a twist along the singular direction with a small component across, σ_min grows."""
+def test_a_twist_slightly_off_the_singular_direction_leads_out_of_a_singularity(place: str) -> None:
+    """The twist has a small component across the singular direction; σ_min grows."""
     name, q0 = SINGULAR[place]
     arm = robot(name)
     across = np.linspace(1, 2, 6)

@@ -1,4 +1,4 @@
-"""The same task or command, written in another way, gives the same step on the same path.
+"""Different spellings of the same task or command give the same step.
 
 SUPPLE_MOTIONS sets the number of random robots.
 """
@@ -37,7 +37,7 @@ def rotation(T: Array) -> Array:
     return T[:3, :3].copy()
 
 
-# Tasks of a frame f with the same rows, each with the target that belongs to a pose.
+# Groups of tasks of a frame f with the same rows, and functions from a pose to their targets.
 SAME: dict[str, list[Spelling]] = {
     "position": [
         lambda r, f: (PositionTask(f), position),
@@ -66,7 +66,7 @@ SAME: dict[str, list[Spelling]] = {
 
 
 def case(seed: int) -> tuple[Robot, str, Array, Array]:
-    """Return a robot, its last frame, a configuration and a pose that the frame can reach."""
+    """Return a robot, its last frame, a configuration, and a reachable pose of this frame."""
     rng = np.random.default_rng((2, seed))
     arm = generated.robot(rng, size=1.0)
     frame = arm.tips[-1]
@@ -75,7 +75,7 @@ def case(seed: int) -> tuple[Robot, str, Array, Array]:
 
 
 def walk(servo: Servo, q: Array, target: Any) -> Array:
-    """Return the configurations of a few steps toward a target."""
+    """Return q before and after each of a few steps toward a target."""
     made = []
     for _ in range(8):
         q = servo(q, target=target)
@@ -86,7 +86,7 @@ def walk(servo: Servo, q: Array, target: Any) -> Array:
 @pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 @pytest.mark.parametrize("kind", SAME)
 def test_tasks_with_equal_rows_give_equal_steps(kind: str, seed: int) -> None:
-    """Tasks with the same rows are the same problem for the kernel, and their steps are equal."""
+    """Tasks of different classes with the same rows give the kernel the same problem."""
     arm, frame, q, T = case(seed)
     limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=20.0, max_norm=3.0)
     if seed % 2:
@@ -108,7 +108,7 @@ def test_a_posture_task_of_all_joint_names_equals_the_whole_posture(seed: int) -
 
 
 def strided(array: Array) -> Array:
-    """Return an equal array that is not contiguous."""
+    """Return a copy of an array that is not contiguous in memory."""
     wide = np.zeros((*array.shape, 3))
     wide[..., 1] = array
     return wide[..., 1]
@@ -127,7 +127,7 @@ FORMS: dict[str, Callable[[Array], Any]] = {
 
 @pytest.fixture
 def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that collects the names of the arguments that Python converts."""
+    """Return a list to which each conversion in Python appends the name of its argument."""
     made: list[str] = []
     plain = module.command_converter
 
@@ -152,10 +152,10 @@ def commands(
 
 @pytest.mark.parametrize("several", [False, True], ids=["one task", "several tasks"])
 @pytest.mark.parametrize("form", FORMS)
-def test_commands_in_any_form_are_read_without_a_conversion_in_python(
+def test_arrays_lists_and_tuples_of_commands_are_read_without_python(
     form: str, several: bool, detours: list[str]
 ) -> None:
-    """Arrays with any strides, lists and tuples are read without a conversion in Python."""
+    """Compiled code reads arrays with any strides, lists and tuples."""
     spelled = FORMS[form]
     arm, q, cases = commands(3)
     expected = [Servo(arm, task, dt=DT)(q, v, x) for task, x, v in cases]
@@ -171,10 +171,10 @@ def test_commands_in_any_form_are_read_without_a_conversion_in_python(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("sequence", [list, tuple])
-def test_one_task_in_a_list_gives_the_step_of_the_task_alone(
+def test_a_list_of_one_task_gives_the_step_of_the_task_alone(
     sequence: type, form: str, detours: list[str]
 ) -> None:
-    """Sequences of one task and one command give the same step, without a conversion in Python."""
+    """The command is in a list too, which compiled code reads."""
     spelled = FORMS[form]
     arm, q, cases = commands(3)
     for task, x, v in cases:
@@ -195,7 +195,7 @@ def test_a_single_task_refuses_commands_in_a_sequence() -> None:
 
 @pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 def test_one_array_may_hold_the_commands_of_several_tasks(seed: int, detours: list[str]) -> None:
-    """Targets or velocities of equal shapes are read from one array as they are from a list."""
+    """One array of targets or velocities of equal shapes gives the same step as a list of them."""
     arm, _, q, _ = case(seed)
     frames = [*arm.tips, *arm.frames][:3]
     other = generated.configurations(arm, 1, np.random.default_rng(seed))[0]
@@ -218,7 +218,7 @@ def test_one_array_may_hold_the_commands_of_several_tasks(seed: int, detours: li
 def test_float32_and_integer_arrays_act_like_float64_arrays_of_the_same_numbers(
     kind: type, seed: int, detours: list[str]
 ) -> None:
-    """Arrays of float32 and integers are read directly; rounded rotations become rotations."""
+    """Compiled code reads these arrays; it corrects rotations that were rounded to float32."""
     arm, q, cases = commands(seed)
     for task, x, v in cases:
         target, velocity = np.asarray(x).astype(kind), (10 * v).astype(kind)

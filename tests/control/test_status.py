@@ -1,4 +1,4 @@
-"""The status of a step names the limits that act."""
+"""The status of a step names each limit that acts."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ FREE = {"lower": [-1.0, -1.0], "upper": [1.0, 1.0]} | dict.fromkeys(
         ),
     ],
 )
-def test_a_step_names_every_limit_that_acts(
+def test_the_status_names_every_limit_that_acts(
     limits: Any, q: list[float], velocity: list[float], expected: StepStatus
 ) -> None:
-    """A Servo and `simulate` report the same status; J is the identity."""
+    """A Servo and `simulate` report the same status. J is the identity here."""
     arm, bounds = robot("planar2"), Limits(**(FREE | limits))
     servo = Servo(arm, PostureTask(), dt=0.01, limits=bounds)
     servo(q, np.array(velocity))
@@ -120,7 +120,7 @@ def test_a_time_step_that_is_not_in_seconds_is_refused(dt: float, hint: str) -> 
         simulate(robot("planar2"), [0.0, 0.0], velocity=np.zeros(6), dt=dt, duration=1000.0)
 
 
-def test_servo_and_simulate_refuse_arguments_before_the_robot() -> None:
+def test_servo_and_simulate_refuse_a_first_argument_that_is_not_a_robot() -> None:
     arm = robot("planar2")
     with pytest.raises(InputError, match=r"the robot is the first argument: Servo\(robot"):
         Servo(PostureTask(), arm, dt=0.01)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Laws of `step.velocities`: each row of a batch is the first step of a Servo."""
+"""Laws of `step.velocities`: each row of the result is the first step of a Servo."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CURVED = DLS(damping.Curvature(0.01))
 
 
 @pytest.mark.parametrize("rule", EVERY, ids=str)
-def test_without_limits_velocities_are_those_of_the_step_for_the_jacobian(rule: Any) -> None:
+def test_without_limits_velocities_with_any_damping_rule_are_those_of_the_step(rule: Any) -> None:
     q, twist = some("panda", 40)
     for dtype in (np.float64, np.float32):
         at, asked = q.astype(dtype), twist.astype(dtype)
@@ -42,7 +42,7 @@ def test_without_limits_velocities_are_those_of_the_step_for_the_jacobian(rule: 
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_velocities_of_a_batch_agree_with_every_kind_of_step(name: str) -> None:
+def test_velocities_with_any_kind_of_step_are_those_of_the_step(name: str) -> None:
     q, twist = some("panda", 40)
     found = velocities(robot("panda"), q, twist, step=STEPS[name])
     expected = STEPS[name](Linearization(robot("panda").jacobian(q), twist))
@@ -71,7 +71,7 @@ def test_with_limits_velocities_are_the_first_step_of_a_servo(
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("where", SINGULAR)
-def test_optimally_damped_velocities_keep_the_bound_with_the_least_error(
+def test_velocities_with_optimal_damping_keep_the_bound_with_the_least_error(
     where: str, dtype: type
 ) -> None:
     name, at = SINGULAR[where]
@@ -167,7 +167,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_errors_name_bad_arguments_of_velocities(what: str) -> None:
+def test_errors_about_velocities_name_the_bad_argument(what: str) -> None:
     given, said = BAD[what]
     arm = robot("panda")
     all_given: dict[str, Any] = {
@@ -186,7 +186,7 @@ def test_errors_name_bad_arguments_of_velocities(what: str) -> None:
         all_given.pop("step").velocities(**all_given)
 
 
-def test_velocities_name_the_batch_row_that_is_not_finite() -> None:
+def test_errors_about_velocities_name_the_batch_row_that_is_not_finite() -> None:
     arm = robot("panda")
     q, twist = some("panda", 600)
     twist[402, 3] = np.inf
@@ -199,10 +199,10 @@ def test_velocities_name_the_batch_row_that_is_not_finite() -> None:
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @pytest.mark.parametrize("acceleration", [np.inf, 20.0])
 @pytest.mark.parametrize("name", ["constant", "curved", "optimal", "undamped"])
-def test_explained_velocities_agree_with_the_report_of_a_servo(
+def test_velocities_with_explain_report_the_same_as_a_servo(
     name: str, acceleration: float, mode: Any
 ) -> None:
-    """Speeds, damping before limits, active limits and status are those of a Servo's first step."""
+    """Speeds, damping before limits, active limits and status equal those of its first step."""
     arm, dt = robot("panda"), 0.01
     step = {
         "constant": DLS(damping.Constant(0.01)),
@@ -221,7 +221,7 @@ def test_explained_velocities_agree_with_the_report_of_a_servo(
     np.testing.assert_allclose(
         found.lambda2, in_kernel(step, arm.jacobian(q), twist)[1], rtol=1e-6, atol=1e-14
     )
-    # Limits may make the damping of `Optimal` unnecessary; a Servo then does not report DAMPED.
+    # Where limits make the damping of `Optimal` unnecessary, a Servo does not report DAMPED.
     ignored = StepStatus.DAMPED if name == "optimal" else StepStatus.FOLLOWING
     servo = Servo(arm, dt=dt, step=step, limits=limits)
     for i in range(len(q)):
@@ -233,7 +233,7 @@ def test_explained_velocities_agree_with_the_report_of_a_servo(
     assert causes >= {StepStatus.NORM_LIMIT if acceleration == np.inf else StepStatus(4)}
 
 
-def test_without_limits_the_status_is_damped_only_where_damping_acts() -> None:
+def test_without_limits_velocities_report_damped_only_where_damping_acts() -> None:
     arm = robot("panda")
     q, twist = some("panda", 50)
     found = DLS(damping.Optimal(0.5)).velocities(arm, q, twist, explain=True)
@@ -247,7 +247,7 @@ def test_without_limits_the_status_is_damped_only_where_damping_acts() -> None:
         CURVED.velocities(arm, q, twist, explain=True, device="cuda")
 
 
-def test_velocities_of_named_frames_are_those_of_pose_tasks() -> None:
+def test_velocities_of_named_frames_are_those_of_their_pose_tasks() -> None:
     arm = robot("panda")
     q, twist = some("panda", 20)
     by_task = CURVED.velocities(arm, q, twist, PoseTask("panda_link5"))

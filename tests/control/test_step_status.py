@@ -1,4 +1,4 @@
-"""A Servo reports the true status and damping of its step, and keeps limits exactly."""
+"""The status and the damping that a Servo reports are those of its step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REST = RestPosture(np.full(7, 0.2))
 W = np.array([5.0, 0.2, 1.0, 3.0, 0.5, 1.0, 2.0])
 ROWS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
 
-# Steps that do not perform most of TWIST, each for a different reason.
+# Steps that lose part of TWIST, each for a different reason.
 GIVE_UP: tuple[Any, ...] = (
     SDLS(0.01),
     SDLS(0.01, soft=True),
@@ -68,7 +68,7 @@ GIVE_UP: tuple[Any, ...] = (
     Priority(AngleClamp(Pseudoinverse(), 0.05)),
     lambda linearization: 0.5 * Pseudoinverse()(linearization),
 )
-# Steps that perform TWIST.
+# Steps that perform all of TWIST.
 FOLLOW: tuple[Any, ...] = (
     Pseudoinverse(),
     TruncatedSVD(1e-4),
@@ -87,7 +87,7 @@ FOLLOW: tuple[Any, ...] = (
 
 
 def statuses(step: Any, q: Array, velocity: Any, tasks: Any = None) -> set[StepStatus]:
-    """Return the status of a first step by a Servo and by `simulate`."""
+    """Return the statuses of a first step, as reported by a Servo and by `simulate`."""
     arm = robot("panda")
     servo = Servo(arm, tasks, dt=DT, step=step, limits=Limits.none(arm))
     servo(q, velocity)
@@ -99,7 +99,7 @@ def statuses(step: Any, q: Array, velocity: Any, tasks: Any = None) -> set[StepS
 
 
 def batch_status(step: Any, q: Array, velocity: Array) -> StepStatus:
-    """Return the status that `velocities` reports in both precisions, which must be the same."""
+    """Return the status that `velocities` reports; check that both precisions have the same."""
     each = [
         step.velocities(robot("panda"), q.astype(kind), velocity.astype(kind), explain=True)
         for kind in (np.float64, np.float32)
@@ -113,7 +113,7 @@ def test_a_step_that_gives_up_part_of_the_command_is_reported_as_damped(step: An
     q = somewhere("panda", 1)
     assert statuses(step, q, TWIST) == {StepStatus.DAMPED}
     if isinstance(step, BatchStep):
-        with suppress(InputError):  # not all of these steps are in the kernel
+        with suppress(InputError):  # the kernel does not have all of these steps
             assert batch_status(step, q, TWIST) is StepStatus.DAMPED
 
 
@@ -126,7 +126,7 @@ def test_a_step_that_performs_the_command_is_reported_as_following(step: Any) ->
 
 
 def test_following_is_reported_if_no_step_could_follow_more_closely() -> None:
-    """The status is FOLLOWING if the command is followed as closely as any q̇ can follow it."""
+    """The command cannot be performed in full, but the error of the step is the least possible."""
     q = somewhere("panda", 2)
     both = (PoseTask(), PostureTask())
     commands = (TWIST, np.linspace(-1, 1, 7))
@@ -142,8 +142,8 @@ def test_following_is_reported_if_no_step_could_follow_more_closely() -> None:
     assert servo.status is StepStatus.FOLLOWING
 
 
-def test_the_status_has_both_the_clamp_and_the_limit_that_act() -> None:
-    """The status has both causes: the clamp of the step, and the limit that acts after it."""
+def test_the_status_names_both_a_clamp_and_a_limit_that_act() -> None:
+    """The clamp belongs to the step; the limit acts after the step."""
     arm = robot("panda")
     limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.02, math.inf)))
     servo = Servo(arm, dt=DT, step=AngleClamp(Pseudoinverse(), 0.05), limits=limits)
@@ -154,7 +154,7 @@ def test_the_status_has_both_the_clamp_and_the_limit_that_act() -> None:
     assert servo.status is StepStatus.SPEED_LIMIT
 
 
-def test_resolved_acceleration_reports_following_and_damped_steps() -> None:
+def test_with_order_2_steps_are_reported_as_following_or_damped() -> None:
     arm = robot("panda")
     for step, expected in (
         (Pseudoinverse(), StepStatus.FOLLOWING),
@@ -171,14 +171,14 @@ def test_resolved_acceleration_reports_following_and_damped_steps() -> None:
 
 
 def by_error(linearization: Linearization) -> float:
-    """Return the λ² of a user's rule, which depends on all parts of its input."""
+    """Return λ² by a user's rule that depends on J, e and the last step."""
     lin = linearization
     return 0.1 * float(np.linalg.norm(lin.e)) + 0.05 * lin.sigma_min + 0.01 * lin.change
 
 
 @dataclass
 class Asked:
-    """A rule that records the value it returned when the step called it."""
+    """A rule that records the value of λ² that it returns to the step."""
 
     used: float = math.nan
 
@@ -200,7 +200,7 @@ class Asked:
         lambda rule: NullSpace(ErrorClamp(DLS(rule), 0.3), REST),
     ],
 )
-def test_the_reported_damping_is_the_damping_used(wrap: Any) -> None:
+def test_the_reported_damping_is_that_of_the_rule_in_the_step(wrap: Any) -> None:
     arm, rule = robot("panda"), Asked()
     servo = Servo(arm, dt=DT, step=wrap(rule), limits=Limits.none(arm))
     for k in range(3):
@@ -232,7 +232,7 @@ class Estimating:
 
 
 def test_a_step_with_memory_reports_the_damping_of_its_last_call() -> None:
-    """Within limits, the motion is that of a step with the reported damping."""
+    """Inside limits, the motion equals that of a step with the reported damping."""
     arm = robot("panda")
     tight = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.2, math.inf)))
     servo = Servo(arm, dt=DT, step=Estimating(), limits=tight)
@@ -257,8 +257,10 @@ def test_a_step_with_memory_reports_the_damping_of_its_last_call() -> None:
     ],
 )
 @pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
-def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any, inner: Any) -> None:
-    """With a clamp that never acts, each Servo keeps its own memory and moves by the inner step."""
+def test_two_servos_with_one_clamped_step_have_separate_memories_of_the_inner_step(
+    wrap: Any, inner: Any
+) -> None:
+    """The clamp never acts, so each Servo moves as with the inner step alone."""
     arm = robot("panda")
     servos = [Servo(arm, dt=DT, step=wrap(inner), limits=Limits.none(arm)) for _ in range(2)]
     twin = StatefulStep(inner)
@@ -272,8 +274,8 @@ def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any, inner: Any) -> N
 
 
 @pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
-def test_steps_with_memory_agree_in_the_kernel_and_python_inside_limits(inner: Any) -> None:
-    """The kernel and Python give the same motion and the same damping."""
+def test_inside_limits_steps_with_memory_agree_in_the_kernel_and_python(inner: Any) -> None:
+    """Motion and reported damping are equal."""
     arm = robot("panda")
     limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.2, math.inf)))
     kernel, python = (
@@ -288,7 +290,7 @@ def test_steps_with_memory_agree_in_the_kernel_and_python_inside_limits(inner: A
     assert held
 
 
-def test_the_memory_of_a_nested_clamp_is_copied_and_reset() -> None:
+def test_the_memory_of_a_clamp_inside_a_clamp_is_copied_and_reset() -> None:
     arm = robot("panda")
     servo = Servo(arm, dt=DT, step=AngleClamp(AdaptiveErrorClamp(Pseudoinverse(), 0.1), 1e6),
                   limits=Limits.none(arm))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The center of mass stays above the support polygon, whatever the tasks ask for."""
+"""The center of mass stays above the support polygon for any commands of the tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from supple.redundancy import SupportPolygon
 
 
 def drawn_figure(rng: np.random.Generator) -> sp.Robot:
-    """Return a robot with a floating base, two random arms and masses."""
+    """Return a robot with a floating base, two random arms and random masses."""
     inertia = " ".join(
         f'i{k}="{0.05 * (k[0] == k[1])}"' for k in ("xx", "xy", "xz", "yy", "yz", "zz")
     )
@@ -49,11 +49,11 @@ def test_the_center_of_mass_stays_above_the_support(seed: int) -> None:
         for _ in range(25):
             q = servo(q, twist)
             closest = min(closest, float(support.distance(robot.center_of_mass(q))))
-    assert closest >= 0.01 - 1e-3  # (the center of mass moves on a curve in each step)
-    assert closest < 0.05  # the polygon holds it back
+    assert closest >= 0.01 - 1e-3  # within a step the center of mass moves on a curve
+    assert closest < 0.05  # the polygon acts
 
 
-def test_distances_are_those_of_the_convex_hull() -> None:
+def test_the_distance_of_a_point_is_that_from_the_edges_of_the_convex_hull() -> None:
     rng = np.random.default_rng(5)
     square = [(0, 0), (2, 0), (2, 1), (0, 1), (1, 0.5), (1, 0)]
     support = SupportPolygon(square)
@@ -68,7 +68,7 @@ def test_distances_are_those_of_the_convex_hull() -> None:
     ("points", "margin"),
     [([(0, 0), (1, 1), (2, 2)], 0.0), ([(0, 0), (1, 0)], 0.0), ([(0, 0), (1, 0), (0, 1)], 2.0)],
 )
-def test_polygons_without_room_are_refused(
+def test_polygons_without_area_or_smaller_than_their_margin_are_refused(
     points: list[tuple[float, float]], margin: float
 ) -> None:
     with pytest.raises(InputError, match="SupportPolygon"):
@@ -76,8 +76,8 @@ def test_polygons_without_room_are_refused(
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-def test_a_support_polygon_has_its_place_in_the_order_of_priorities(seed: int) -> None:
-    """With less priority than a hand, the polygon gives way; with more, it holds."""
+def test_a_support_polygon_as_a_task_obeys_the_order_of_priorities(seed: int) -> None:
+    """Below a task for a hand, the polygon gives way; above the task for the hand, it holds."""
     rng = np.random.default_rng(seed)
     robot = drawn_figure(rng)
     start = robot.random(seed=rng)
@@ -105,7 +105,7 @@ def test_a_support_polygon_has_its_place_in_the_order_of_priorities(seed: int) -
 
 
 @pytest.mark.parametrize("position", [[1.0], 1.0, [np.nan, 0.0], "here"])
-def test_positions_without_a_distance_are_refused(position: object) -> None:
+def test_the_distance_of_a_position_of_wrong_shape_or_type_is_refused(position: object) -> None:
     polygon = SupportPolygon([[0, 0], [1, 0], [0, 1]])
     with pytest.raises(InputError, match="position must be finite"):
         polygon.distance(position)  # type: ignore[arg-type]

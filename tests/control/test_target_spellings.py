@@ -1,7 +1,7 @@
 """`solve`, `Servo`, `simulate` and `linearize` read targets in the same way.
 
-Every spelling of the targets of some tasks is accepted by all of them, with the same result, or
-rejected by all of them with the same sentence.
+Each spelling of the targets is accepted by all functions, with the same result, or rejected by all
+with the same sentence.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[type, Callable[[Array], Array]]] = {
 
 
 class ArrayLike:
-    """An array of another library: it has `__array__`, but is no sequence."""
+    """An array of another library: it has a method `__array__`, but is no sequence."""
 
     def __init__(self, values: Array) -> None:
         self.values = values
@@ -83,7 +83,7 @@ SPELLINGS: dict[str, Callable[[list[Array]], Any]] = {
 
 
 def readers(robot: Robot, tasks: Any, q: Array) -> dict[str, Callable[[Any], Any]]:
-    """Return functions of a target whose results depend on nothing but its values."""
+    """Return functions, by name, that read a target; equal targets must give equal results."""
     servo = Servo(robot, tasks, dt=0.01)
 
     def stepped(target: Any) -> Array:
@@ -101,7 +101,7 @@ def readers(robot: Robot, tasks: Any, q: Array) -> dict[str, Callable[[Any], Any
 
 
 def outcome(read: Callable[[Any], Any], target: Any) -> tuple[Any, str]:
-    """Return the result of a reader, or the sentence that rejects the target, without addresses."""
+    """Return a reader's result and '', or None and its error text without addresses."""
     try:
         return read(target), ""
     except InputError as error:
@@ -122,7 +122,7 @@ def one_task_each(robot: Robot, kinds: tuple[str, ...]) -> tuple[list[Any], Call
 def check(
     each: dict[str, Callable[[Any], Any]], expected: dict[str, Any], make: Callable[[], Any]
 ) -> None:
-    """A target is accepted by all readers like the canonical one, or rejected by all alike."""
+    """Check that all readers accept a target, with the expected results, or reject it alike."""
     sentences = {}
     for name, read in each.items():
         made, sentences[name] = outcome(read, make())
@@ -141,14 +141,16 @@ def test_all_functions_read_targets_of_two_tasks_in_the_same_way(kinds: tuple[st
     expected = {name: read(given) for name, read in each.items()}
     for spelling, spelled in SPELLINGS.items():
         if "array" in spelling and given[0].shape != given[1].shape:
-            continue  # arrays of different shapes do not stack
+            continue  # targets of different shapes do not fit into one array
         check(each, expected, lambda spelled=spelled: spelled(given))
 
 
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_functions_read_the_target_of_one_task_in_the_same_way(kind: str, listed: bool) -> None:
-    """One task alone, or in a list, which takes the array of its target as well."""
+def test_all_functions_read_the_target_of_one_task_alone_or_in_a_list_in_the_same_way(
+    kind: str, listed: bool
+) -> None:
+    """A list of one task also accepts the array of its target without a list."""
     robot = load("panda")
     q = robot.neutral()
     task, value = KINDS[kind][0](robot.tips[0]), KINDS[kind][1](robot.fk(q + 0.05))
@@ -162,7 +164,7 @@ def test_all_functions_read_the_target_of_one_task_in_the_same_way(kind: str, li
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + max(12, CASES // 100)))
 def test_targets_of_equal_shapes_may_be_given_as_one_array(seed: int) -> None:
-    """Targets (k, ...) and paths of them (K, k, ...) are read by all functions as lists are."""
+    """An array (k, ...) is read as a list of k targets, an array (K, k, ...) as K such lists."""
     rng = np.random.default_rng(seed)
     robot = arms(*rng.choice(["ur5e", "panda", "puma560"], 2))
     count = int(rng.integers(2, 5))
@@ -190,7 +192,7 @@ def test_targets_of_equal_shapes_may_be_given_as_one_array(seed: int) -> None:
     np.testing.assert_array_equal(
         linearize(robot, tasks, path, stacked).e, linearize(robot, tasks, path, each).e
     )
-    # Arrays in GPU memory are divided by other code.
+    # Other code divides arrays in GPU memory.
     apart = each_on_gpu(stacked, count, common_shapes(tasks))
     for one, other in zip(apart, each, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -259,7 +261,7 @@ def test_masked_poses_are_rejected() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sampled_targets_have_the_bits_of_targets_one_by_one(kind: str) -> None:
+def test_targets_of_many_times_have_the_bits_of_targets_converted_one_by_one(kind: str) -> None:
     """Arrays are converted in one call, lists of numbers one after the other."""
     for robot, frames in ((load("panda"), None), (load("double_y"), list(load("double_y").tips))):
         task, part = KINDS[kind]

@@ -1,4 +1,4 @@
-"""Steps of many whole bodies toward targets agree with those of a Servo for each robot."""
+"""Steps of a batch of whole bodies toward targets equal those of a Servo for each body."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def by_servos(
 
 
 def any_body(seed: int, size: float) -> tuple[Any, ...]:
-    """Return a `drawn_batch` on any base; some joints of some robots mimic others."""
+    """Return a `drawn_batch` with any base; some robots have mimic joints."""
     return drawn_batch(seed, size, base=BASES[seed % 3], followers=seed // 3 % 2 * (seed % 5))
 
 
 @pytest.mark.parametrize("size", [1e-4, 0.3])
-def test_steps_toward_targets_are_those_of_a_servo(size: float) -> None:
+def test_steps_of_a_batch_toward_targets_are_those_of_a_servo(size: float) -> None:
     for seed in seeds(nightly(100, 20)):
         robot, tasks, q, targets, rng = any_body(seed, size)
         step = sp.DLS(Constant(float(10 ** rng.uniform(-8, -1))))
@@ -57,7 +57,7 @@ def test_steps_toward_targets_are_those_of_a_servo(size: float) -> None:
         assert (np.abs(found - expected) <= tolerance).all()
 
 
-def test_steps_toward_targets_inside_limits_are_those_of_a_servo() -> None:
+def test_steps_of_a_batch_toward_targets_inside_limits_are_those_of_a_servo() -> None:
     active = 0
     for seed in seeds(nightly(200, 30)):
         robot, tasks, q, targets, rng = any_body(seed, 0.3)
@@ -74,7 +74,7 @@ def test_steps_toward_targets_inside_limits_are_those_of_a_servo() -> None:
 
 
 def moves_several(robot: sp.Robot, tasks: Any) -> bool:
-    """Whether a coordinate moves several joints that move the frames of tasks."""
+    """Return whether some coordinate moves several joints that move the frames of tasks."""
     return compile_tasks(robot, tasks).kernel.followers > 0
 
 
@@ -100,9 +100,9 @@ def test_steps_of_random_trees_are_the_damped_least_squares_solution() -> None:
             each.append(servo.linearization)
         rows = [np.vstack([at.J, np.sqrt(damping) * np.eye(robot.nv)]) for at in each]
         shares = moves_several(robot, one.tasks)
-        # Joints that share a coordinate, in ratios up to 10⁵, make rounding errors of J larger.
+        # Joints that share a coordinate, with ratios up to 10⁵, cause larger rounding errors in J.
         condition = max(map(np.linalg.cond, rows)) if shares else 0.0
-        if condition > 1e8:  # the normal equations are singular
+        if condition > 1e8:  # the normal equations are singular to rounding
             continue
         found = step.velocities(robot, one.q, **options)
         solved, coupled = solved + 1, coupled + shares
@@ -138,7 +138,7 @@ def test_steps_of_a_batch_keep_its_type_and_axes_and_are_written_to_out() -> Non
     )
 
 
-def test_the_limits_of_acceleration_hold() -> None:
+def test_steps_of_a_batch_toward_targets_keep_acceleration_limits() -> None:
     robot, tasks, q, targets, rng = drawn_batch(seeds(1)[0], 0.3, count=20)
     limits = sp.Limits.for_robot(robot, max_acceleration=50.0)
     qd = 0.1 * rng.normal(size=(20, robot.nv))

@@ -1,4 +1,4 @@
-"""Each of several tasks of a Servo has its gain, and a report of what was missed."""
+"""Each of several tasks of a Servo has a gain and a reported error."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_gain_of_a_task_multiplies_its_error() -> None:
             servo(q, target=target if len(chosen) > 1 else target[0])
             e[name] = servo.linearization.e
         rows = [len(plain[k].on(robot).names) for k in chosen]
-        ranged = np.repeat([k == 1 for k in chosen], rows)  # inside their range, rows are free
+        ranged = np.repeat([k == 1 for k in chosen], rows)  # rows inside their range are free
         expected = np.repeat(gains[chosen], rows) * e["plain"]
         np.testing.assert_allclose(e["scaled"][~ranged], expected[~ranged], rtol=1e-13, atol=1e-15)
 

@@ -37,7 +37,7 @@ def limits(jerk: float = np.inf, **more: float) -> sp.Limits:
 
 
 def waves(seed: int, points: int = 200) -> Array:
-    """Return a smooth path on which the joints move back and forth."""
+    """Return the configurations of a smooth path on which the joints move back and forth."""
     rng = np.random.default_rng(seed)
     s = np.linspace(0, 1, points)[:, None]
     return sum(
@@ -49,7 +49,7 @@ def waves(seed: int, points: int = 200) -> Array:
 
 
 def corner() -> Array:
-    """Return two lines that meet at a corner, where the arm nearly stops."""
+    """Return the configurations of two lines that meet at a corner, where an arm nearly stops."""
     ends = ROBOT.neutral() + np.array(
         [[0.0] * 7, [0.6, 0.3, 0, 0, 0, 0, 0], [0.2, 0.9, 0, 0, 0, 0, 1]]
     )
@@ -69,7 +69,7 @@ PATHS = {
 
 
 def assert_inside(q: Array, dt: float, bounds: sp.Limits) -> None:
-    """Check that differences of q keep the limits, with rest before and after the motion."""
+    """Check the limits by differences of q, for a motion with rest before and after it."""
     rest = np.concatenate([np.repeat(q[:1], 3, axis=0), q, np.repeat(q[-1:], 3, axis=0)])
     for order, limit in enumerate((bounds.max_speed, bounds.max_acceleration, bounds.max_jerk), 1):
         values = np.diff(rest, n=order, axis=0) / dt**order
@@ -90,14 +90,14 @@ def test_the_spline_of_a_joint_path_is_that_of_scipy(count: int) -> None:
 
 @pytest.mark.parametrize("jerk", [np.inf, 300.0, 60.0])
 @pytest.mark.parametrize("name", PATHS)
-def test_no_limit_is_exceeded_at_10_khz(name: str, jerk: float) -> None:
+def test_a_timed_path_sampled_at_10_khz_exceeds_no_limit(name: str, jerk: float) -> None:
     motion = JointPath(ROBOT, PATHS[name]).timed(limits(jerk), dt=RATE)
     assert_inside(motion.q, RATE, limits(jerk))
     np.testing.assert_allclose(motion.q[[0, -1]], PATHS[name][[0, -1]], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_the_motion_stays_on_the_path(name: str) -> None:
+def test_a_timed_motion_stays_on_its_path(name: str) -> None:
     path = JointPath(ROBOT, PATHS[name])
     motion = path.timed(limits(200.0), dt=0.01)
     fine = path.at(np.linspace(0, path.s[-1], 20_001))
@@ -120,7 +120,7 @@ def test_a_timed_path_is_nearly_as_fast_as_the_optimum_of_an_lp(name: str) -> No
         *nightly([("more waves", 0.2), ("more waves", 0.01)], []),
     ],
 )
-def test_with_jerk_limits_a_path_is_nearly_as_fast_as_successive_lps(
+def test_under_jerk_limits_a_timed_path_is_nearly_as_fast_as_by_successive_lps(
     name: str, slow: float
 ) -> None:
     path, jerk = chord_spline(PATHS[name]), np.full(7, 150.0)
@@ -142,7 +142,7 @@ def test_a_straight_motion_takes_the_time_of_its_formula(distance: float) -> Non
     rises = distance >= v * v / a
     trapezoid = distance / v + v / a if rises else 2 * np.sqrt(distance / a)
     assert duration(max_speed=v, max_acceleration=a) == pytest.approx(trapezoid, rel=5e-3)
-    # The peak speed without a phase of constant speed: v (v/a + a/j) = d, or 2 v √(v/j) = d.
+    # Without a phase of constant speed, the peak v solves v (v/a + a/j) = d or 2 v √(v/j) = d.
     peak = np.roots([1 / a, a / j, -distance]).max()
     peak = peak if peak >= a * a / j else np.cbrt(distance**2 * j / 4)
     peak = min(peak, v)
@@ -153,31 +153,32 @@ def test_a_straight_motion_takes_the_time_of_its_formula(distance: float) -> Non
     )
 
 
-def test_without_acceleration_limits_speed_limits_determine_the_timing() -> None:
+def test_without_acceleration_limits_a_joint_always_moves_at_its_speed_limit() -> None:
     robot = sp.dh([(1.0, 0, 0, 0)], limits=[(-9, 9)])
     made = sp.Limits.for_robot(robot, max_speed=2.0)
     assert JointPath(robot, [[0.0], [1.0]]).timed(made).t[-1] == pytest.approx(0.5, rel=5e-3)
 
 
-def test_the_tool_keeps_its_speed_where_the_limits_allow_it() -> None:
+def test_the_tool_moves_at_tool_speed_where_the_limits_allow_it() -> None:
     path = JointPath(ROBOT, ROBOT.neutral() + 0.2 * waves(4))
     motion = path.timed(limits(300.0), tool_speed=0.1)
     speeds = np.linalg.norm(np.diff(ROBOT.fk(motion.q)[:, :3, 3], axis=0), axis=1) / 1e-3
     assert speeds.max() <= 0.1 * (1 + 1e-6)
-    assert np.median(speeds) > 0.099  # most of the time
+    assert np.median(speeds) > 0.099  # in most steps
     assert_inside(motion.q, 1e-3, limits(300.0))
     fast = path.timed(limits(300.0), tool_speed=100.0)
-    assert len(fast) == len(path.timed(limits(300.0)))  # reduced to what the limits allow
+    # A tool speed beyond the limits changes nothing.
+    assert len(fast) == len(path.timed(limits(300.0)))
 
 
-def test_the_norm_of_all_speeds_is_bounded() -> None:
+def test_a_timed_path_reaches_and_keeps_the_bound_on_the_norm_of_speeds() -> None:
     motion = JointPath(ROBOT, PATHS["waves"]).timed(limits(max_norm=1.2))
     speeds = np.linalg.norm(motion.qd, axis=1)
     assert 1.19 < speeds.max() <= 1.2
 
 
 @pytest.mark.parametrize("dt", [1e-4, 0.003, 0.01])
-def test_a_motion_is_saved_loaded_and_resampled_inside_its_limits(
+def test_a_motion_that_is_saved_loaded_and_resampled_keeps_its_limits(
     dt: float, tmp_path: Path
 ) -> None:
     motion = JointPath(ROBOT, PATHS["waves"]).timed(limits(200.0))
@@ -190,7 +191,7 @@ def test_a_motion_is_saved_loaded_and_resampled_inside_its_limits(
     assert len(again.status) == len(again) == len(again.qd)
 
 
-def test_a_motion_with_uneven_steps_is_linear_between_its_samples() -> None:
+def test_resampling_a_motion_with_uneven_steps_interpolates_linearly() -> None:
     times = np.cumsum([0.01, 0.02, 0.01, 0.005] * 5)
     there = ROBOT.fk(ROBOT.neutral() + 0.1)
     motion = sp.simulate(
@@ -222,7 +223,7 @@ def test_bad_arguments_of_a_joint_path_are_refused() -> None:
         JointPath(ROBOT, PATHS["line"]).at(-1.0)
 
 
-def test_a_path_of_equal_configurations_is_timed_as_a_single_one_at_rest() -> None:
+def test_a_timed_path_of_equal_configurations_has_one_sample_at_rest() -> None:
     motion = JointPath(ROBOT, [ROBOT.neutral()] * 3).timed()
     assert len(motion) == 1
     assert not motion.qd.any()

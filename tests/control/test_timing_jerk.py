@@ -1,4 +1,4 @@
-"""Motions under jerk limits: as fast as possible, monotone in every limit, inside all of them.
+"""Motions under jerk limits keep all limits, are as fast as possible and monotone in limits.
 
 SUPPLE_TIMING_CASES enlarges the number of random paths.
 """
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 CASES = int(os.environ.get("SUPPLE_TIMING_CASES", "8"))
 
-# The limits of Franka's arm, as published
+# The limits that Franka publishes for its arm.
 SPEED = np.array([2.175] * 4 + [2.61] * 3)
 ACCELERATION = np.array([15, 7.5, 10, 12.5, 15, 20, 20.0])
 JERK = np.array([7500, 3750, 5000, 6250, 7500, 10000, 10000.0])
@@ -37,7 +37,7 @@ def optimum(q: Array, bounds: Bounds) -> float:
 
 
 def assert_inside(law: TimeLaw, bounds: Bounds) -> None:
-    """Check a motion at 20,000 times, and at the ends of all cells or phases of constant jerk."""
+    """Check the limits at 20,000 times, and at the ends of all phases of constant jerk."""
     q, *rates = law.at(np.union1d(np.linspace(0, law.duration, 20_001), law.t))
     for rate, limit in zip(rates, bounds[:3], strict=True):
         assert (np.abs(rate) <= limit * (1 + 1e-12)).all()
@@ -52,14 +52,14 @@ def test_a_line_takes_the_time_of_its_formula(seed: int) -> None:
     assert law.duration == pytest.approx(expected, rel=1e-8)
     np.testing.assert_allclose(law.at(np.array([0.0, law.duration]))[0], path.q, atol=1e-12)
     assert_inside(law, path.bounds)
-    # the optimization finds the same duration, up to its accuracy
+    # the optimization finds the same duration within its accuracy
     found = fastest_with_jerk(path.spline, path.bounds)
     assert expected * (1 - 1e-9) <= found.duration <= expected * 1.002
 
 
 @pytest.mark.parametrize("seed", sorted({*seeds(CASES), 2811348}))
 def test_a_line_there_and_back_takes_the_time_of_its_formula(seed: int) -> None:
-    """Where it turns back, the speed is zero but the acceleration is not."""
+    """Where the line turns back, the speed is zero but the acceleration is not."""
     path = timed_path(seed, "back")
     joint = int(np.abs(np.ptp(path.q, axis=0)).argmax())
     sign = np.sign(path.q[1, joint] - path.q[0, joint])
@@ -80,7 +80,7 @@ def test_a_line_there_and_back_takes_the_time_of_its_formula(seed: int) -> None:
     assert free.duration == pytest.approx((ends / peaks + peaks / acceleration).sum(), rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", [27, 42, 57])  # one joint that turns back two or three times
+@pytest.mark.parametrize("seed", [27, 42, 57])  # in these, one joint turns back two or three times
 def test_paths_that_turn_back_often_are_as_fast_as_the_optimization(seed: int) -> None:
     path = timed_path(seed)
     law = time_law(path.spline, path.bounds)
@@ -97,7 +97,7 @@ def test_lines_of_a_panda_are_timed_optimally(seed: int) -> None:
         limits = sp.Limits.for_robot(
             robot, max_speed=SPEED, max_acceleration=ACCELERATION, max_jerk=JERK * scale
         )
-        # more configurations on the same line change nothing
+        # more configurations on the line give the same duration
         for count in (2, 12):
             line = q[0] + np.linspace(0, 1, count)[:, None] * (q[1] - q[0])
             motion = JointPath(robot, line).timed(limits, dt=1e-4)
@@ -107,7 +107,7 @@ def test_lines_of_a_panda_are_timed_optimally(seed: int) -> None:
         before = motion.t[-1]
 
 
-@pytest.mark.parametrize(  # two or three joints
+@pytest.mark.parametrize(  # these have two or three joints
     "seed", nightly([11, 21, 48, 54, 56, 41012, 41038], [11, 48])
 )
 def test_motions_on_curves_are_as_fast_as_by_successive_lps(seed: int) -> None:
@@ -116,7 +116,7 @@ def test_motions_on_curves_are_as_fast_as_by_successive_lps(seed: int) -> None:
     assert 0.99 * oracle < time_law(path.spline, path.bounds).duration < 1.01 * oracle
 
 
-@pytest.mark.parametrize(  # 74 and 84 have a sharp corner; 0 to 3 have the other kinds
+@pytest.mark.parametrize(  # 74 and 84 have a sharp corner; 0 to 3 are of the other kinds
     "seed", nightly(sorted({*seeds(CASES), 74, 84}), [0, 1, 2, 3, 74, 84])
 )
 def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
@@ -134,13 +134,13 @@ def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
         assert slower.duration >= law.duration * (1 - 1e-3), name
         assert_inside(slower, stricter)
     free = time_law(path.spline, path.bounds._replace(jerk=np.full(len(limit), np.inf)))
-    assert law.duration >= free.duration * (1 - 2e-3)  # both are accurate to a thousandth
+    assert law.duration >= free.duration * (1 - 2e-3)  # each duration is accurate to a thousandth
 
 
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("seed", nightly([2, 12, 37, 43, 84], [12, 43, 84]))
 def test_removing_limits_never_lengthens_a_motion(seed: int, back: bool) -> None:
-    """Also on a curve there and back, which stops where it turns back."""
+    """This holds also on a curve there and back, where the motion stops at the turn."""
     path = timed_path(seed)
     if back:
         path = path._replace(q=np.concatenate([path.q, path.q[-2::-1]]))
@@ -149,7 +149,7 @@ def test_removing_limits_never_lengthens_a_motion(seed: int, back: bool) -> None
     durations = [time_law(path.spline, each).duration for each in bounds]
     assert durations[1] <= durations[0] * (1 + 2e-3)
     assert durations[2] <= durations[1] * (1 + 2e-3)
-    # if only speeds are limited, one of them always is at its limit
+    # if only speeds are limited, one joint is always at its limit
     spline = chord_spline(path.q)
     s = np.linspace(0, spline.x[-1], 20_001)
     rate = np.abs(spline(s, 1) / path.bounds.speed).max(axis=1)
@@ -174,10 +174,10 @@ def test_timed_planned_paths_keep_speed_acceleration_and_jerk_limits(name: str) 
 
 @pytest.mark.parametrize("seed", seeds(CASES // 5))
 @pytest.mark.parametrize(("jerk", "power"), [(np.inf, 2), (1e3, 3)])
-def test_a_short_line_there_and_back_takes_the_time_of_its_length(
+def test_the_duration_of_a_short_line_there_and_back_scales_with_its_length(
     seed: int, jerk: float, power: int
 ) -> None:
-    """Rounding errors of the coordinates do not hide where a motion turns back."""
+    """The duration is proportional to length^(1/2), or to length^(1/3) under jerk limits."""
     rng = np.random.default_rng((9, seed))
     n = int(rng.integers(1, 8))
     start, way = rng.uniform(-3, 3, n), rng.uniform(-1, 1, n)
@@ -191,6 +191,6 @@ def test_a_short_line_there_and_back_takes_the_time_of_its_length(
         np.testing.assert_allclose(ends, [start, start], atol=1e-15)
         durations.append(law.duration / size ** (1 / power))
     np.testing.assert_allclose(durations, durations[0], rtol=1e-4)
-    for size in (1e-13, 1e-15):  # rounding errors alone
+    for size in (1e-13, 1e-15):  # such lengths are of the size of rounding errors
         law = time_law(Spline.through(s, start + size * x[:, None] * way), bounds)
         assert law.duration < 1e-3

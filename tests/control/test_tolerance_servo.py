@@ -1,4 +1,4 @@
-"""Allowed ranges in a control loop: at rest inside, moving to the boundary from outside."""
+"""Tasks with allowed ranges: an arm rests inside, and moves to the boundary from outside."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def moved(T: Array, shift: tuple[float, ...], turn: tuple[float, ...] = (0, 0, 0
 
 
 def loop(servo: Servo, q: Array, targets: list[Array] | Array, steps: int = 0) -> Array:
-    """Return the joint positions, one row per step, of a motion to one target or a sequence."""
+    """Return q, one row per step, of a motion toward one target or along a sequence of targets."""
     each = [targets] * steps if steps else targets
     way = [q]
     for target in each:
@@ -82,7 +82,7 @@ def test_from_outside_a_box_the_tool_moves_to_its_nearest_side() -> None:
     way = loop(servo, Q, target, steps=2000)
     poses = np.array([pose_at(PANDA, q) for q in way[::20]])
     off = poses[:, :3, 3] - target[:3, 3]
-    # x and z move from outside to the nearest bound; y stays inside while they move.
+    # x and z move from outside to the nearest bound; meanwhile, y stays inside.
     far = [box_distance(off[:, 0], -0.02, 0.02), box_distance(off[:, 2], -INF, 0.05)]
     for one in far:
         assert (np.diff(abs(one)) <= 1e-9).all()
@@ -109,8 +109,8 @@ def test_from_outside_a_cone_the_tool_axis_moves_to_its_rim(about: str) -> None:
     np.testing.assert_allclose(pose_at(PANDA, way[-1])[:3, 3], target[:3, 3], atol=1e-8)
 
 
-def test_the_distance_from_an_allowed_range_decays_at_the_rate_of_the_gain() -> None:
-    """The distance from the allowed range decays as exp(-gain t), up to first order in dt."""
+def test_the_distance_from_an_allowed_range_decays_exponentially_at_the_gain() -> None:
+    """The distance is that at the start times exp(-gain t), up to first order in dt."""
     T = PANDA.fk(Q)
     target = T[:3, 3] + [0.1, 0.0, 0.0]
     servo = Servo(
@@ -148,8 +148,9 @@ def least_norm(J: Array, low: Array, high: Array) -> Array:
     return best
 
 
-def test_a_step_is_the_shortest_that_meets_all_intervals() -> None:
-    """Rows with a range satisfy k(o + lower) <= J q̇ - v <= k(o + upper), o = target - position."""
+def test_a_step_with_ranges_is_the_shortest_that_meets_all_intervals() -> None:
+    """Rows with a range: k(o + lower) <= J q̇ - v <= k(o + upper), with gain k, velocity v of
+    the target, and o = target - position."""
     rng = np.random.default_rng(3)
     acted, trials = 0, nightly(300, 100)
     for trial in range(trials):
@@ -179,7 +180,7 @@ def test_a_step_is_the_shortest_that_meets_all_intervals() -> None:
 
 
 def pushed(dt: float, task: PoseTask, far: float = 0.15) -> tuple[Array, Array]:
-    """Return q and q̇ while the target moves away, beyond the allowed range, and back."""
+    """Return q and q̇ while the target moves away beyond the allowed range, and back."""
     T, count = PANDA.fk(Q), round(2.0 / dt)
     t = np.arange(count) * dt
     out = far * np.sin(np.pi * t / 2.0) ** 2
@@ -201,8 +202,8 @@ def pushed(dt: float, task: PoseTask, far: float = 0.15) -> tuple[Array, Array]:
     ],
     ids=["side", "corner", "cone", "cone and side"],
 )
-def test_q_dot_is_continuous_across_the_boundary(task: PoseTask) -> None:
-    """Differences of q̇ shrink with dt, which jumps would not, and q̇ does not oscillate."""
+def test_joint_speeds_are_continuous_across_the_boundary_of_a_range(task: PoseTask) -> None:
+    """Differences of q̇ between steps shrink with dt, as jumps would not; q̇ does not oscillate."""
     largest = []
     for dt in (4e-3, 1e-3):
         _, qd = pushed(dt, task)
@@ -213,7 +214,7 @@ def test_q_dot_is_continuous_across_the_boundary(task: PoseTask) -> None:
     assert turns.sum() < 20
 
 
-def test_the_tool_stays_at_the_boundary_of_a_range_that_moves_away() -> None:
+def test_the_tool_follows_the_boundary_of_a_range_that_moves_away() -> None:
     q, _ = pushed(1e-3, PoseTask(tolerance={"y": 0.05}))
     T = PANDA.fk(Q)
     t = np.arange(len(q) - 1) * 1e-3
@@ -262,7 +263,7 @@ def test_allowed_ranges_and_joint_limits_hold_together(mode: str) -> None:
     assert abs(off[0]) <= 0.05 + 1e-6
 
 
-def test_resolved_acceleration_stops_at_the_boundary_of_a_range() -> None:
+def test_with_order_2_the_tool_stops_at_the_boundary_of_a_range() -> None:
     target = moved(PANDA.fk(Q), (0.1, 0, 0))
     task = PoseTask(tolerance={"x": 0.03})
     servo = Servo(PANDA, task, dt=DT, order=2, limits=FREE)

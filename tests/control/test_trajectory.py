@@ -1,4 +1,4 @@
-"""The arrays of a Trajectory agree with the motion."""
+"""The arrays of a Trajectory describe its motion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEIGHTS = np.array([2.0, 1.0, 0.5, 1.0, 3.0])
 
 
 def target(t: float) -> Array:
-    """Return a target at time t that moves away, sometimes faster than the arm can."""
+    """Return the target at time t of a motion that is at times too fast for the arm."""
     return moved(pose_of("panda", Q), np.array([0.3 * t, 0.2 * np.sin(9 * t), -0.1 * t]))
 
 
@@ -82,7 +82,7 @@ def test_arrays_of_a_trajectory_agree_with_the_robots_kinematics(order: int) -> 
 def test_the_status_of_each_step_agrees_with_its_active_limits(
     mode: Any, speed: float, bound: float, seen: StepStatus
 ) -> None:
-    """The expected status occurs, and each status agrees with the active limits."""
+    """Some step has the expected status."""
     arm = robot("panda")
     limits = Limits.for_robot(arm, speed_factor=speed, max_norm=0.9, mode=mode)
 
@@ -107,7 +107,7 @@ def test_the_status_of_each_step_agrees_with_its_active_limits(
         assert (np.sign(result.qd)[result.active != 0] == result.active[result.active != 0]).all()
 
 
-def test_a_simulation_is_a_servo_stepped_through_time() -> None:
+def test_simulate_gives_the_steps_of_a_servo() -> None:
     result, arm = motion(), robot("panda")
     limits = Limits.for_robot(arm, speed_factor=0.3, max_norm=0.9, max_acceleration=30.0)
     servo = Servo(arm, TASK, dt=0.01, limits=limits)
@@ -138,7 +138,7 @@ def test_commands_as_arrays_and_as_functions_give_equal_motions() -> None:
     assert len(pushed) == 50
 
 
-def test_a_simulation_starts_with_the_given_joint_speeds() -> None:
+def test_a_simulation_with_qd0_starts_with_these_joint_speeds() -> None:
     arm = robot("panda")
     limits = Limits.for_robot(arm, max_acceleration=1.0)
     start = np.full(7, 0.3)

@@ -1,4 +1,4 @@
-"""A motion read from a file equals the written one exactly."""
+"""A motion that is read from a file equals the motion that was written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ MOTIONS = {
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("name", MOTIONS)
-def test_a_motion_round_trips_exactly(name: str, suffix: str, tmp_path: Path) -> None:
+def test_a_motion_read_from_a_file_has_the_bits_of_the_written_motion(
+    name: str, suffix: str, tmp_path: Path
+) -> None:
     motion = MOTIONS[name]()
     again = sp.Trajectory.load(motion.save(tmp_path / f"motion{suffix}"), motion.robot)
     for each in fields(sp.Trajectory):
@@ -65,14 +67,14 @@ def test_every_step_status_survives_saving_and_loading(tmp_path: Path) -> None:
     assert (np.asarray(again.status) == values).all()
 
 
-def test_a_table_that_is_not_a_trajectory_is_refused(tmp_path: Path) -> None:
+def test_loading_a_table_that_is_not_a_trajectory_is_refused(tmp_path: Path) -> None:
     file = write_table(tmp_path / "x.csv", Table({"t": np.zeros(3)}))
     with pytest.raises(errors.InputError, match="not a trajectory"):
         sp.Trajectory.load(file)
 
 
 @pytest.mark.parametrize("cut", ["t", "lambda2", "error"])
-def test_arrays_with_wrong_shapes_are_refused(cut: str, tmp_path: Path) -> None:
+def test_loading_a_motion_with_arrays_of_wrong_shapes_is_refused(cut: str, tmp_path: Path) -> None:
     motion = MOTIONS["panda"]()
     file = motion.save(tmp_path / "x.npz")
     with np.load(file) as found:
@@ -83,7 +85,7 @@ def test_arrays_with_wrong_shapes_are_refused(cut: str, tmp_path: Path) -> None:
         sp.Trajectory.load(file)
 
 
-def test_an_unknown_status_is_refused(tmp_path: Path) -> None:
+def test_loading_a_motion_with_an_unknown_status_is_refused(tmp_path: Path) -> None:
     file = MOTIONS["panda"]().save(tmp_path / "x.csv")
     file.write_text(file.read_text().replace("DAMPED", "WILD").replace("FOLLOWING", "WILD"))
     with pytest.raises(errors.InputError, match="unknown status"):

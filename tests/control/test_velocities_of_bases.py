@@ -1,4 +1,4 @@
-"""Joint velocities of many robots with moving bases: exact damped steps, within limits."""
+"""`step.velocities` for many robots with moving bases: damped steps, within limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ STEP = sp.DLS(sp.damping.Constant(1e-4))
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_velocities_of_a_moving_base_are_the_damped_least_squares_solution(base: str) -> None:
+def test_velocities_of_robots_on_moving_bases_are_the_damped_least_squares_solution(
+    base: str,
+) -> None:
     for seed in seeds(nightly(30, 4)):
         robot, tasks, q, _, rng = drawn_batch(seed, 0.1, 7, base, followers=seed % 3)
         tip, twist = tasks[0].frame, rng.normal(size=(7, 6))
@@ -29,7 +31,7 @@ def test_velocities_of_a_moving_base_are_the_damped_least_squares_solution(base:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_velocities_of_a_moving_base_keep_its_limits(base: str) -> None:
+def test_velocities_of_robots_on_moving_bases_keep_speed_limits(base: str) -> None:
     robot, tasks, q, _, rng = drawn_batch(seeds(1)[0], 0.1, 50, base)
     limits, twist = slow_limits(robot, rng), 10 * rng.normal(size=(50, 6))
     options = {"limits": limits, "dt": 0.01, "explain": True}

@@ -1,4 +1,4 @@
-"""A step with weights is optimal inside limits, for weights given as vectors and as matrices."""
+"""Weighted steps are optimal inside limits; weights are vectors or matrices."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ ROWS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
 def best_inside(H: Array, g: Array, box: float, norm: float) -> Array:
     """Return the minimizer of xᵀHx - 2 gᵀx with |x_j| <= box and ‖x‖ <= norm.
 
-    It tries all sets of entries at bounds of the box. For each set, the multiplier of the bound on
-    the norm is found as the root of a function.
+    All sets of entries at bounds of the box are tried. For each set, a root search finds the
+    multiplier of the bound on the norm.
     """
     n, eye = len(g), np.eye(len(g))
     sets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=n)))
@@ -87,8 +87,8 @@ WEIGHTED: dict[str, tuple[Any, Array, Array]] = {
 
 @pytest.mark.parametrize("norm", [math.inf, 0.5])
 @pytest.mark.parametrize("name", WEIGHTED)
-def test_the_weighted_step_is_optimal_inside_limits(name: str, norm: float) -> None:
-    """The step minimizes (Jx - e)ᵀW₁(Jx - e) + λ² xᵀW₂x within the box and the bound on ‖x‖."""
+def test_a_weighted_step_inside_limits_has_the_least_cost(name: str, norm: float) -> None:
+    """The cost is (Jx - e)ᵀW₁(Jx - e) + λ² xᵀW₂x, within a box and a bound on ‖x‖."""
     arm, (step, W1, W2) = robot("panda"), WEIGHTED[name]
     wide = np.full(7, 9.0)
     limits = Limits(-wide, wide, np.full(7, 0.3), np.full(7, math.inf), max_norm=norm)
@@ -104,8 +104,8 @@ def test_the_weighted_step_is_optimal_inside_limits(name: str, norm: float) -> N
     assert acted
 
 
-def test_a_diagonal_matrix_is_a_vector_of_weights() -> None:
-    """A diagonal weight matrix and a vector give the same motion, statuses and damping."""
+def test_a_diagonal_weight_matrix_acts_as_the_vector_of_its_diagonal() -> None:
+    """Both give the same motion, statuses and damping."""
     arm = robot("panda")
     wide = np.full(7, 9.0)
     for lambda2, norm in ((LAMBDA2, math.inf), (LAMBDA2, 0.5), (0.0, math.inf)):

@@ -15,7 +15,7 @@ Array = np.ndarray
 DT = 0.005
 
 
-def test_a_step_with_a_posture_is_the_least_squares_solution() -> None:
+def test_a_step_with_a_posture_minimizes_the_norm_of_all_task_errors() -> None:
     exact = 0
     for seed in seeds(nightly(300, 30)):
         robot, tasks, rng = drawn(seed)
@@ -24,7 +24,7 @@ def test_a_step_with_a_posture_is_the_least_squares_solution() -> None:
         servo(q, target=command(tasks, targets_near(robot, q, 1e-5, rng)))
         lin = servo.linearization
         assert lin.J.shape[0] > lin.J.shape[1]
-        if servo.lambda2 > 0:  # a singular direction is damped
+        if servo.lambda2 > 0:  # a singular direction was damped
             continue
         exact += 1
         best = np.linalg.lstsq(lin.J, lin.e, rcond=None)[0]
@@ -32,7 +32,7 @@ def test_a_step_with_a_posture_is_the_least_squares_solution() -> None:
     assert exact > nightly(300, 30) / 2
 
 
-def test_undamped_steps_with_a_distant_posture_and_moving_targets_are_exact() -> None:
+def test_undamped_steps_are_least_squares_solutions_also_for_a_distant_posture() -> None:
     exact = 0
     for seed in seeds(nightly(100, 20)):
         robot, tasks, rng = drawn(seed)
@@ -43,7 +43,7 @@ def test_undamped_steps_with_a_distant_posture_and_moving_targets_are_exact() ->
         sizes = [*(6 for _ in tasks[:-2]), 3, robot.nv - 6]
         velocity = [1e-3 * rng.normal(size=size) for size in sizes] if seed % 2 else None
         servo(q, velocity, target=near)
-        if servo.lambda2 > 0:  # a singular direction is damped
+        if servo.lambda2 > 0:  # a singular direction was damped
             continue
         exact += 1
         lin = servo.linearization
@@ -52,7 +52,7 @@ def test_undamped_steps_with_a_distant_posture_and_moving_targets_are_exact() ->
     assert exact > nightly(100, 20) / 2
 
 
-def test_the_sweep_over_a_floating_chain_gives_the_jacobian_of_its_center_of_mass() -> None:
+def test_the_rows_of_the_center_of_mass_in_a_servo_of_a_floating_robot_are_its_jacobian() -> None:
     for seed in seeds(nightly(100, 20)):
         robot, _, rng = drawn(seed)
         task = sp.tasks.CenterOfMassTask()
@@ -63,7 +63,7 @@ def test_the_sweep_over_a_floating_chain_gives_the_jacobian_of_its_center_of_mas
         np.testing.assert_allclose(servo.linearization.J[:3], J, atol=1e-13)
 
 
-def test_a_floating_robot_at_its_speed_limits_takes_the_best_step_inside_them() -> None:
+def test_a_floating_robot_at_speed_limits_takes_the_least_squares_step_inside_them() -> None:
     held = 0
     for seed in seeds(nightly(300, 30)):
         robot, tasks, rng = drawn(seed)
@@ -79,7 +79,7 @@ def test_a_floating_robot_at_its_speed_limits_takes_the_best_step_inside_them() 
         servo(q, target=given)
         x, lin = servo.qd, servo.linearization
         assert (np.abs(x) <= most * (1 + 1e-12)).all()
-        slope = lin.J.T @ (lin.J @ x - lin.e)  # pushes held joints outwards, and no free joint
+        slope = lin.J.T @ (lin.J @ x - lin.e)  # the cost falls only outwards
         noise = 1e-6 * np.abs(lin.J.T @ lin.e).max()
         upper, lower = x >= most * (1 - 1e-9), x <= -most * (1 - 1e-9)
         assert (slope[upper] < noise).all()
@@ -94,7 +94,7 @@ def test_a_floating_robot_at_its_speed_limits_takes_the_best_step_inside_them() 
     [sp.damping.Constant(1e-4), sp.damping.Constant(0.0), sp.damping.ErrorDamped(0.1)],
     ids=repr,
 )
-def test_damped_steps_for_many_rows_are_the_damped_least_squares_solution(
+def test_damped_steps_with_more_rows_than_joints_are_damped_least_squares_solutions(
     rule: sp.damping.Constant,
 ) -> None:
     for seed in seeds(nightly(100, 20)):
@@ -127,7 +127,7 @@ def test_the_target_of_a_posture_may_be_a_whole_configuration() -> None:
 
 
 def figure() -> tuple[sp.Robot, list[sp.tasks.Task], Array]:
-    """Return a humanoid with straight knees, tasks for feet, hands and pelvis, and q."""
+    """Return a humanoid, its tasks for feet, hands and pelvis, and q with straight knees."""
     robot = humanoid().with_base("floating")
     q = robot.neutral()
     feet, hands = ("left_foot", "right_foot"), ("left_hand", "right_hand")
@@ -143,8 +143,10 @@ def figure() -> tuple[sp.Robot, list[sp.tasks.Task], Array]:
 
 
 @pytest.mark.parametrize("posture", [0.02, 1.0, None])
-def test_nearly_straight_knees_follow_a_pelvis_that_rises_too_far(posture: float | None) -> None:
-    """The feet stay, joints do not jolt, and the pelvis comes back with its target."""
+def test_feet_stay_and_joints_do_not_jolt_while_a_pelvis_target_rises_too_far(
+    posture: float | None,
+) -> None:
+    """The knees are nearly straight; when its target comes back, the pelvis follows."""
     robot, tasks, q = figure()
     for side in ("left", "right"):
         for joint, angle in (("hip_pitch", -0.2), ("knee", 0.4), ("ankle_pitch", -0.2)):
@@ -157,7 +159,7 @@ def test_nearly_straight_knees_follow_a_pelvis_that_rises_too_far(posture: float
     slip, change, before = 0.0, [], np.zeros(robot.nv)
     for k in range(800):
         pelvis = goals[4].copy()
-        pelvis[2, 3] += 0.03 * np.sin(2 * np.pi * k / 800)  # the legs allow 0.014 m
+        pelvis[2, 3] += 0.03 * np.sin(2 * np.pi * k / 800)  # straight legs allow 0.014 m
         q = servo(q, target=[*goals[:4], pelvis, *([start] if own else [])])
         feet = robot.fk(q, ("left_foot", "right_foot"))
         slip = max(slip, np.abs(feet - np.array(places[:2])).max())
@@ -168,7 +170,7 @@ def test_nearly_straight_knees_follow_a_pelvis_that_rises_too_far(posture: float
     assert np.abs(robot.fk(q, "pelvis") - pelvis).max() < 0.02
 
 
-def test_a_humanoid_rests_in_front_of_a_target_out_of_reach() -> None:
+def test_a_humanoid_rests_with_feet_in_place_if_a_hand_target_is_out_of_reach() -> None:
     for seed in seeds(nightly(30, 4)):
         rng = np.random.default_rng([seed, 72])
         robot, tasks, q = figure()

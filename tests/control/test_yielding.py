@@ -1,4 +1,4 @@
-"""The step `Yielding` of a `Servo` follows its rules, as transcribed to NumPy (`yielding_law`)."""
+"""The step `Yielding` equals a transcription of its rules to NumPy (`yielding_law`)."""
 
 from __future__ import annotations
 
@@ -58,8 +58,10 @@ def near_singularities(servo: Servo, count: int, seed: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("dt", [0.001, 0.01])
 @pytest.mark.parametrize(("name", "task"), [*REDUNDANT, *OTHERS], ids=label)
-def test_the_yielding_step_is_that_of_its_rules(name: str, task: Task, dt: float) -> None:
-    """Before limits, q̇ is that of the rules; without damping it is exact."""
+def test_the_yielding_step_equals_the_transcription_of_its_rules(
+    name: str, task: Task, dt: float
+) -> None:
+    """q̇ is compared before limits; where no rule damps, q̇ performs the command exactly."""
     robot = robot_of(name)
     rng = np.random.default_rng(5)
     limits = Limits(
@@ -76,7 +78,7 @@ def test_the_yielding_step_is_that_of_its_rules(name: str, task: Task, dt: float
         velocity = rng.normal(0, 0.2, size) * rng.choice([0.1, 1, 5])
         servo.reset(qd)
         last = 0 * qd
-        for _ in range(2):  # the second step knows how the first one changed the speeds
+        for _ in range(2):  # the second step depends on the change of speeds in the first
             servo(q, velocity)
             rate = servo.linearization.e
             exact = servo.lambda2 == 0
@@ -90,8 +92,10 @@ def test_the_yielding_step_is_that_of_its_rules(name: str, task: Task, dt: float
 
 @pytest.mark.parametrize("dt", [0.004, 0.05])
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560", "planar2"])
-def test_the_yielding_step_corrects_target_offsets_by_its_rules(name: str, dt: float) -> None:
-    """With a target, near or far, the step is that of the rules with the velocity of the target."""
+def test_with_a_target_the_yielding_step_equals_the_transcription_of_its_rules(
+    name: str, dt: float
+) -> None:
+    """Targets are near or far; the transcription is given their offsets from the pose at q."""
     robot, rng, ruled = robot_of(name), np.random.default_rng(8), 0
     task: Task = PositionTask(rows=("x", "y")) if name == "planar2" else PoseTask()
     limits = Limits.for_robot(robot, max_acceleration=20.0)
@@ -114,7 +118,7 @@ def test_the_yielding_step_corrects_target_offsets_by_its_rules(name: str, dt: f
 
 
 def test_self_motion_leads_away_from_position_limits() -> None:
-    """A joint near its limit moves away from it, compared with the shortest step of the task."""
+    """The step minus J⁺e does not move the frame; it moves a joint near its limit inwards."""
     robot, rng, away = load("panda"), np.random.default_rng(2), 0
     servo = Servo(robot, dt=0.001, step=Yielding())
     q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
@@ -136,8 +140,8 @@ def test_self_motion_leads_away_from_position_limits() -> None:
     assert away >= 5
 
 
-def test_two_servos_may_share_a_yielding_step() -> None:
-    """Two loops with the same step move alike; a direct call, away from limits, returns J⁺e."""
+def test_two_servos_with_one_yielding_step_move_alike() -> None:
+    """Called directly with a linearization, which has no limits, the step returns J⁺e."""
     robot, rng = load("ur5e"), np.random.default_rng(3)
     one = Servo(robot, dt=0.004, step=Yielding())
     other = Servo(robot, dt=0.004, step=one.step)

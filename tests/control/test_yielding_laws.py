@@ -41,12 +41,12 @@ def errors(robot: Robot, q: Array, pose: Array) -> tuple[float, float]:
     [("through", 0.96, 0.8), ("anywhere", 0.97, 0.9), ("turn", 0.96, 0.8), ("along", 0.93, 0.5)],
 )
 def test_feasible_motions_are_tracked_without_damping(shape: str, six: float, seven: float) -> None:
-    """A motion of the joints inside 80 % of their limits is tracked to 0.05 mm and 0.05 mrad.
+    """Motions within 80 % of the joint limits are tracked to 0.05 mm and 0.05 mrad.
 
-    The error that one explicit step has at this period is allowed in addition. Some motions may
-    have larger errors: where σ is almost zero, several joint motions have the same next poses, and
-    the one that the Servo takes may meet limits later. An arm with seven joints moves through other
-    postures, in which the motion need not be feasible.
+    The error of one explicit step of this period is allowed in addition. A few motions may have
+    larger errors: where σ_min is almost zero, several joint motions have the same next poses, and
+    the motion that the Servo takes may meet limits later. An arm with seven joints may take other
+    postures, in which the limits do not allow the motion.
     """
     kept: dict[int, list[bool]] = {6: [], 7: []}
     far = 0
@@ -74,7 +74,7 @@ def test_feasible_motions_are_tracked_without_damping(shape: str, six: float, se
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_a_target_that_jumps_to_a_nearby_pose_is_reached(name: str) -> None:
-    """The arm arrives at a target near its own posture, and rests, for periods up to 50 ms."""
+    """The arm then rests at the target; periods are up to 50 ms."""
     robot = robot_of(name)
     lower, upper = inside(robot, 0.15)
     for seed in range(CASES):
@@ -97,7 +97,7 @@ def test_a_target_that_jumps_to_a_nearby_pose_is_reached(name: str) -> None:
 
 @pytest.mark.parametrize("speed", [0.1, 0.4, 0.8])
 def test_a_line_exactly_through_a_wrist_singularity_is_followed(speed: float) -> None:
-    """The wrist of a UR5e passes zero at constant speed, which needs no large joint speed."""
+    """The wrist joint of a UR5e passes zero at constant speed; accelerations stay small."""
     robot, dt = robot_of("ur5e"), 0.004
     middle = np.array([0.0, -1.2, 1.8, -0.6, 0.0, 0.0])
     count = int(0.3 / speed / dt)
@@ -117,7 +117,7 @@ def test_a_line_exactly_through_a_wrist_singularity_is_followed(speed: float) ->
 
 
 def test_a_redundant_arm_passes_beside_a_singularity_gently() -> None:
-    """A Panda on a line past a singularity at 1 cm/s stays within 1 rad/s² and 0.01 mm."""
+    """A Panda passes a singularity on a line at 1 cm/s within 1 rad/s² and 0.01 mm."""
     robot, dt, speed = robot_of("panda"), 0.004, 0.01
     q = np.array([0.3671, -0.3348, 0.9455, -2.761, -0.4048, 0.0723, 0.5147])
     along, start = np.array([0.1318, -0.5232, -0.8419]), robot.fk(q)
@@ -136,9 +136,9 @@ def test_a_redundant_arm_passes_beside_a_singularity_gently() -> None:
 @pytest.mark.parametrize("factor", [1.5, 5.0])
 @pytest.mark.parametrize("name", [*ROBOTS, "puma560_rail"])
 def test_an_arm_rests_in_front_of_a_target_out_of_reach(name: str, factor: float) -> None:
-    """After some seconds the joints do not reverse, also where some are at their limits.
+    """After some seconds, q̇ never reverses, also if some joints are at their limits.
 
-    If a joint is at its limit, the fold of the other joints is at another configuration.
+    The arm is then stretched as far as its other joints allow.
     """
     robot = robot_of(name)
     for seed in (*range(nightly(8, 2)), *range(100, 100 + CASES // nightly(3, 6))):

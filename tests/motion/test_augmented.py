@@ -29,12 +29,12 @@ def positive(rng: np.random.Generator, size: int) -> Array:
 def levels(
     rng: np.random.Generator, sizes: Sequence[int] = (3, 2), n: int = 6
 ) -> list[Linearization]:
-    """Return linearizations with random J and e, one for each number of rows in `sizes`."""
+    """Return linearizations with random J and e; `sizes` are the numbers of their rows."""
     return [Linearization(rng.normal(size=(m, n)), rng.normal(size=m)) for m in sizes]
 
 
 def equation_19(tasks: Sequence[Linearization], W: Sequence[Array], W_v: Array) -> Array:
-    """Return q̇ by a literal transcription of Deo & Walker's (19)."""
+    """Return q̇ by a transcription of equation (19) of Deo & Walker."""
     A, b = W_v.copy(), np.zeros(len(W_v))
     for task, weight in zip(tasks, W, strict=True):
         A += task.J.T @ weight @ task.J
@@ -44,7 +44,7 @@ def equation_19(tasks: Sequence[Linearization], W: Sequence[Array], W_v: Array) 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_augmented_steps_with_weight_matrices_are_equation_19(seed: int) -> None:
-    """The step agrees with (19) to 1e-12 if W_e, W_c and W_v are matrices, constant or varying."""
+    """The weight matrices W_e, W_c and W_v are constant or varying; results agree to 1e-12."""
     rng = np.random.default_rng(seed)
     tasks = levels(rng)
     W, W_v = [positive(rng, 3), positive(rng, 2)], positive(rng, 6)
@@ -66,7 +66,7 @@ def test_augmented_steps_with_weight_matrices_are_equation_19(seed: int) -> None
 
 
 def test_a_servo_evaluates_weight_matrices_and_functions_in_each_step() -> None:
-    """A Servo evaluates the weights in each step, and reports the damping."""
+    """The Servo also reports the damping of the step."""
     seen = []
 
     def weight(lin: Linearization) -> Array:
@@ -89,7 +89,9 @@ def test_a_servo_evaluates_weight_matrices_and_functions_in_each_step() -> None:
 
 
 def conflict(angle: float) -> list[Linearization]:
-    """Return a regular main task and a constraint whose rows differ by a small angle [rad]."""
+    """Return a regular main task of two rows, and a constraint whose single row is at a small
+    angle [rad] to the first of them.
+    """
     rng = np.random.default_rng(5)
     V = orthonormal(rng, 4, 4)
     main = Linearization(V[:, :2].T, np.array([1.0, -0.5]))
@@ -98,8 +100,10 @@ def conflict(angle: float) -> list[Linearization]:
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-3, 1e-2, 0.05])
-def test_augmentation_damps_the_main_task_and_projection_does_not(angle: float) -> None:
-    """Near an artificial singularity, only the augmented step loses part of the main task."""
+def test_near_a_conflict_the_augmented_step_loses_part_of_the_main_task_unlike_projection(
+    angle: float,
+) -> None:
+    """A conflict of regular tasks is an artificial singularity of their stacked rows."""
     main, constraint = conflict(angle)
     augmented = Augmented(damping.Optimal(3.0), [1.0, 1.0])([main, constraint])
 
@@ -109,13 +113,13 @@ def test_augmentation_damps_the_main_task_and_projection_does_not(angle: float) 
     at = Linearization(main.J, main.e, q=np.zeros(4))
     projected = NullSpace(DLS(damping.Optimal(3.0)), gradient)(at)
     lost = [float(np.linalg.norm(main.e - main.J @ dq)) for dq in (augmented, projected)]
-    assert lost[1] < 1e-12  # DW, section 4.1: projection needs no damping there
+    assert lost[1] < 1e-12  # Deo & Walker, section 4.1: projection needs no damping there
     assert np.linalg.norm(projected) < 3.0
     assert lost[0] > 0.1
 
 
-def test_varying_weights_spare_the_main_task() -> None:
-    """With Egeland's varying w and λ, the main task's error is at most of order w."""
+def test_with_varying_weights_the_main_task_has_a_small_error_at_a_conflict() -> None:
+    """The weight w and λ vary as in Egeland et al.; constant weights cause ten times the error."""
     varying = damping.VaryingWeights(lambda2_max=1e-3, size=0.2, min_weight=1e-2)
     losses = {}
     for angle in (1e-3, 1.0):
@@ -157,7 +161,7 @@ def test_varying_weights_spare_the_main_task() -> None:
         ),
     ],
 )
-def test_wrong_weights_are_refused(make: object, words: str) -> None:
-    """A wrong weight raises an error that says what a weight must be."""
+def test_augmented_refuses_wrong_weights(make: object, words: str) -> None:
+    """The error says what a weight must be."""
     with pytest.raises(InputError, match=words):
         make()  # type: ignore[operator]

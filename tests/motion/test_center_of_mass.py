@@ -33,7 +33,7 @@ def with_masses(seed: int) -> tuple[sp.Robot, np.random.Generator]:
 
 
 def quintic(values: Array, h: float) -> tuple[Array, Array]:
-    """Return the first and second derivative at the middle of seven values, h apart."""
+    """Return the first and second derivative at the middle one of seven values h apart."""
     first = (values[6] - 9 * values[5] + 45 * values[4]) - (
         values[0] - 9 * values[1] + 45 * values[2]
     )
@@ -43,7 +43,7 @@ def quintic(values: Array, h: float) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-def test_rows_are_derivatives_of_the_center_of_mass(seed: int) -> None:
+def test_rows_of_a_center_of_mass_task_are_derivatives_of_the_center_of_mass(seed: int) -> None:
     made, rng = with_masses(seed)
     q, qd = made.random(seed=rng), rng.normal(size=made.nv)
     qd /= max(1.0, np.abs(qd).max())
@@ -57,7 +57,7 @@ def test_rows_are_derivatives_of_the_center_of_mass(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-def test_steps_in_the_kernel_agree_with_those_in_python(seed: int) -> None:
+def test_center_of_mass_rows_in_the_kernel_agree_with_python(seed: int) -> None:
     made, rng = with_masses(seed)
     rows = tuple(str(row) for row in rng.permutation(["x", "y", "z"])[: rng.integers(1, 4)])
     task = CenterOfMassTask(rows, weight=rng.uniform(0.5, 2, len(rows)), tolerance={rows[0]: 0.01})
@@ -74,7 +74,7 @@ def test_steps_in_the_kernel_agree_with_those_in_python(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(6))
-def test_solve_and_servo_reach_the_center_of_mass(seed: int) -> None:
+def test_solve_and_servo_reach_a_target_of_the_center_of_mass(seed: int) -> None:
     made, rng = with_masses(seed)
     target = made.center_of_mass(made.random(seed=rng))
     found = sp.solve(made, target, tasks=CenterOfMassTask(), position_tolerance=1e-6)
@@ -89,8 +89,8 @@ def test_solve_and_servo_reach_the_center_of_mass(seed: int) -> None:
     assert np.abs(made.center_of_mass(q) - target).max() <= max(0.2 * before, 1e-6)
 
 
-def test_solve_meets_a_position_and_the_center_of_mass_together() -> None:
-    """The position of a frame and two coordinates of the center of mass are met together."""
+def test_solve_meets_a_position_and_two_coordinates_of_the_center_of_mass() -> None:
+    """The position is that of a frame; both targets come from one configuration."""
     made, rng = with_masses(3)
     tasks = [sp.PositionTask(made.tips[0]), CenterOfMassTask(("x", "y"))]
     q = made.random(seed=rng)
@@ -99,7 +99,7 @@ def test_solve_meets_a_position_and_the_center_of_mass_together() -> None:
     assert found.success, str(found)
 
 
-def test_a_robot_without_masses_is_refused() -> None:
+def test_a_center_of_mass_task_refuses_a_robot_without_masses() -> None:
     with pytest.raises(sp.errors.DescriptionError, match="no masses"):
         sp.Servo(robot(0), tasks=CenterOfMassTask(), dt=0.01)
 
@@ -114,7 +114,8 @@ def test_rows_of_the_center_of_mass_are_those_of_pinocchio(
     file = robot_files("cmeel.prefix", f"share/example-robot-data/robots/{name}.urdf")
     made = sp.urdf(file)
     oracle = Pinocchio(file, made.joint_names)
-    share = pin.computeTotalMass(oracle.model) / made.mass  # without links fixed to the world
+    # Pinocchio omits links that are fixed to the world.
+    share = pin.computeTotalMass(oracle.model) / made.mass
     for q in made.random(4, seed=rng):
         qd = rng.normal(size=made.nv)
         oracle.at(q, qd)

@@ -24,7 +24,7 @@ from supple.steps.clamp import typical_link
 
 
 def follower(**options: Any) -> Callable[..., list[float]]:
-    """Return a function that clamps errors of two end effectors and returns their lengths."""
+    """Return a function that clamps the errors of two end effectors and returns both lengths."""
     step = StatefulStep(AdaptiveErrorClamp(Pseudoinverse(), 0.4, **options))
 
     def moved(*errors: tuple[float, float, float]) -> list[float]:
@@ -37,11 +37,12 @@ def follower(**options: Any) -> Callable[..., list[float]]:
     return moved
 
 
-def test_an_adaptive_clamp_allows_d_max_plus_the_last_progress() -> None:
-    """As in Buss, the limit is infinite at first, then D_max plus the last step's progress."""
+def test_an_adaptive_clamp_allows_d_max_plus_the_progress_of_the_last_step() -> None:
+    """As in Buss's paper, the first step has no limit. Progress is the decrease of an error."""
     moved = follower()
     assert moved((10.0, 0, 0), (0, 0.2, 0)) == pytest.approx([10.0, 0.2])
-    assert moved((7.0, 0, 0), (0, 0.9, 0)) == pytest.approx([3.4, 0.4])  # the second got farther
+    # The second end effector made no progress.
+    assert moved((7.0, 0, 0), (0, 0.9, 0)) == pytest.approx([3.4, 0.4])
     assert moved((6.9, 0, 0), (0, 0.8, 0)) == pytest.approx([0.5, 0.5])
     moved()
     assert moved((6.9, 0, 0), (0, 0.8, 0)) == pytest.approx([6.9, 0.8])
@@ -53,17 +54,20 @@ def test_an_adaptive_clamp_is_lifted_only_where_the_target_jumps() -> None:
     assert moved((3.5, 0, 0), (0, 2.9, 0)) == pytest.approx([3.5, 0.4])
 
 
-def test_the_clamp_of_the_program_of_buss_grows_with_the_targets_motion() -> None:
-    """The limit D_i is 0.4 plus the increase of end effector i's distance to its target."""
+def test_the_clamp_of_the_program_of_buss_grows_as_an_error_grows() -> None:
+    """The limit of an end effector is 0.4 plus the increase of its error since the last step."""
     moved = follower(variant="program")
-    assert moved((1.0, 0, 0), (0, 0.2, 0)) == pytest.approx([1.0, 0.2])  # no previous distance
-    assert moved((0.7, 0, 0), (0, 0.9, 0)) == pytest.approx([0.4, 0.9])  # the second moved 0.7
-    assert moved((3.0, 0, 4.0), (0, 0.9, 0)) == pytest.approx([4.7, 0.4])  # the first moved 4.3
+    # No limit in the first step.
+    assert moved((1.0, 0, 0), (0, 0.2, 0)) == pytest.approx([1.0, 0.2])
+    # The error of the second end effector grew by 0.7.
+    assert moved((0.7, 0, 0), (0, 0.9, 0)) == pytest.approx([0.4, 0.9])
+    # The error of the first end effector grew by 4.3.
+    assert moved((3.0, 0, 4.0), (0, 0.9, 0)) == pytest.approx([4.7, 0.4])
     assert moved((3.0, 0, 4.0), (0, 0.5, 0)) == pytest.approx([0.4, 0.4])
 
 
 @pytest.mark.parametrize("variant", ["text", "program"])
-def test_an_adaptive_clamp_without_progress_is_the_plain_clamp(variant: Any) -> None:
+def test_an_adaptive_clamp_after_a_step_without_progress_is_the_plain_clamp(variant: Any) -> None:
     rng = np.random.default_rng(2)
     lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))
     how = AdaptiveErrorClamp(Pseudoinverse(), 0.3, variant=variant)
@@ -74,7 +78,7 @@ def test_an_adaptive_clamp_without_progress_is_the_plain_clamp(variant: Any) -> 
 
 
 def test_an_adaptive_clamp_keeps_the_memory_of_the_step_inside() -> None:
-    """If no error exceeds the limit, the clamped filter gives the steps of the filter alone."""
+    """While no error exceeds the limit, a clamped filter steps as the filter alone."""
     rng = np.random.default_rng(3)
     U, V = np.linalg.qr(rng.normal(size=(6, 6)))[0], np.linalg.qr(rng.normal(size=(7, 6)))[0]
     alone, inside = NumericalFilter(2.0), AdaptiveErrorClamp(NumericalFilter(2.0), 1e3)
@@ -100,7 +104,7 @@ def test_linearizations_number_the_rows_of_each_end_effector() -> None:
 
 
 def test_planar_effectors_are_clamped_separately() -> None:
-    """The two rows of each end effector are one group in Python, in a batch and in a Servo."""
+    """The two rows of each end effector form a group, in Python, in a batch and in a Servo."""
     e, J = np.array([3.0, 4.0, 0.3, 0.4]), np.eye(4)
     clamp, expected = ErrorClamp(Pseudoinverse(), 1.0), [0.6, 0.8, 0.3, 0.4]
     pair = Linearization(J, e, effectors=(0, 0, 1, 1))

@@ -1,4 +1,4 @@
-"""The gradient of a criterion is the derivative of its value; distances are the smallest ones."""
+"""Gradients of criteria are derivatives of their values; costs follow from distances."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def robot(name: str) -> supple.Robot:
 
 
 def frames(name: str) -> tuple[str, ...]:
-    """Return the frames that shapes are attached to: the end effector and one in the middle."""
+    """Return the frames that carry shapes: the end effector and a frame in the middle."""
     chosen = robot(name)
     return chosen.tips if name == "y" else (chosen.tips[0], chosen.frames[-3])
 
 
 def surroundings(name: str) -> supple.World:
-    """Return capsules and a sphere on frames of a robot, and obstacles."""
+    """Return a world of obstacles, with capsules and a sphere attached to frames of a robot."""
     held = [(frame, [Capsule(0.05, 0.24, (0.05, -0.1, 0.05))]) for frame in frames(name)]
     attached = dict(held)
     attached[frames(name)[0]] = [*attached[frames(name)[0]], Sphere(0.1, (0.1, 0, 0.05))]
@@ -48,7 +48,7 @@ def clearance(name: str, distance: float = 3.0) -> Clearance:
 
 
 def gravity(name: str) -> GravityTorque:
-    """Return the criterion for a robot with masses, in an oblique direction of gravity."""
+    """Return the criterion for a robot with masses, under gravity in an oblique direction."""
     chosen = robot(name)
     for k, link in enumerate(chosen.description.links[1:]):
         center = 0.1 * np.cos(np.arange(3) + k)
@@ -106,8 +106,8 @@ def test_the_gradient_of_manipulability_agrees_with_the_trace_formula(name: str)
         np.testing.assert_allclose(criterion(q), -np.array(derivative), atol=1e-8)
 
 
-def test_manipulability_of_two_links_is_the_closed_form() -> None:
-    """For two links, w = l1 l2 |sin q2|."""
+def test_manipulability_of_a_two_link_arm_is_l1_l2_sin_q2() -> None:
+    """The absolute value of l1 l2 sin q2, for link lengths l1 and l2."""
     two = robot("planar2")
     criterion = Manipulability(two, rows=("x", "y"))
     ends = two.fk([[0, 0], [0, np.pi]])[:, 0, 3]
@@ -125,7 +125,7 @@ def test_manipulability_is_finite_at_a_singularity(name: str) -> None:
         assert np.isfinite(Manipulability(robot(name))(q)).all()
 
 
-def test_infinite_limits_do_not_count_in_the_limit_distance() -> None:
+def test_joints_with_an_infinite_limit_do_not_change_the_limit_distance() -> None:
     lower, upper = np.array([-1, -np.inf, 0, 2, -np.inf]), np.array([1, 1, np.inf, 2, np.inf])
     criterion = LimitDistance(lower, upper)
     assert criterion([0.5, 9, 9, 9, 9]).tolist() == [0.125, 0, 0, 0, 0]
@@ -144,11 +144,11 @@ def brute(one: Array, other: Array, count: int = 400) -> float:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_the_cost_of_clearance_follows_from_the_distances_of_the_shapes(name: str) -> None:
+def test_the_clearance_cost_is_the_sum_over_distances_of_shapes(name: str) -> None:
     """For capsules and spheres, the cost agrees with sampled distances; a box only adds to it."""
     criterion, world = clearance(name), surroundings(name)
     for q in robot(name).random(5, seed=4):
-        one_each = {"box", "ball"}  # pairs of links with several shapes are listed by the nearest
+        one_each = {"box", "ball"}  # one contact is listed for each pair of link and obstacle
         listed = {each.other: each.distance for each in contacts(robot(name), world, q)}
         assert one_each & set(listed)
         value = 0.0
@@ -177,12 +177,12 @@ def test_the_cost_of_clearance_follows_from_the_distances_of_the_shapes(name: st
 
 
 def pairs_among(name: str) -> list[tuple[str, str]]:
-    """Return the pairs of links that carry the shapes."""
+    """Return all pairs of links of a robot."""
     own = list(robot(name).description.links)
     return [(one, other) for one in own for other in own if one != other]
 
 
-def test_clearance_ignores_distant_shapes_and_is_finite_for_touching_ones() -> None:
+def test_the_clearance_cost_is_zero_for_distant_shapes_and_finite_for_coinciding_ones() -> None:
     panda = robot("panda")
     q, tip = panda.neutral(), panda.tips[0]
     far = clearance("panda", 0.0)
@@ -198,7 +198,7 @@ def test_clearance_ignores_distant_shapes_and_is_finite_for_touching_ones() -> N
     assert (alone(q) == 0).all()
 
 
-def test_the_cost_falls_along_the_negative_gradient() -> None:
+def test_the_value_of_every_criterion_falls_along_its_negative_gradient() -> None:
     for name in ROBOTS:
         for kind, criterion in criteria(name).items():
             q = robot(name).random(seed=5)
@@ -242,13 +242,13 @@ def test_criteria_refuse_unknown_frames() -> None:
         Clearance(robot("panda"), supple.World(), math.nan)
 
 
-def test_shapes_of_earlier_versions_get_a_hint() -> None:
+def test_the_error_about_a_shape_of_earlier_versions_names_its_new_place() -> None:
     with pytest.raises(AttributeError, match=r"shapes are in supple\.collision"):
         supple.criteria.Sphere  # noqa: B018
 
 
 def test_gravity_torques_of_screw_and_mimic_joints_have_exact_gradients() -> None:
-    """The gradient is exact also if one coordinate moves several joints."""
+    """In these robots, one coordinate moves several joints."""
     screw = Joint("screw", "screw", "base", "a", axis=np.array([0.6, 0.0, 0.8]), pitch=0.3)
     elbow = Joint(
         "elbow", "continuous", "a", "b", supple.pose([0.5, 0.1, 0]), np.array([0, 1.0, 0])
@@ -280,7 +280,7 @@ def test_self_motion_of_a_redundant_arm_reduces_its_gravity_torques() -> None:
     np.testing.assert_allclose(arm.fk(q)[:3, 3], tip, atol=1e-6)
 
 
-def test_gravity_torques_need_masses_and_weights_that_fit() -> None:
+def test_gravity_torque_refuses_missing_masses_and_weights_or_gravity_of_wrong_shape() -> None:
     with pytest.raises(DescriptionError, match="has no masses"):
         GravityTorque(robot("panda"))
     weighty = robot("panda").with_inertia("panda_hand", 1.0)

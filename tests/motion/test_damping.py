@@ -34,7 +34,7 @@ LESS = [rule for rule in EVERY if not isinstance(rule, Optimal | ResidualOptimal
 shapes = each("shape", SHAPES)
 
 
-def test_every_rule_is_tested() -> None:
+def test_the_tests_include_every_damping_rule() -> None:
     assert {type(rule) for rule in EVERY} == set(RULES)
     assert {type(rule).__name__ for rule in LESS} == set(papers.FORMULAS)
     assert {rule.kernel.rule for rule in EVERY} == set(_core.Rule)
@@ -45,8 +45,8 @@ def test_every_rule_is_tested() -> None:
 
 @shapes
 def test_damping_rules_are_the_formulas_of_the_papers(shape: tuple[int, int]) -> None:
-    # The result lies between the paper's values at singular values perturbed by rounding errors,
-    # with a tolerance of 1e-12.
+    # The result is between the values of the paper's formula at singular values that differ by
+    # rounding errors, up to 1e-12.
     signs = [(0, 0, 0), *itertools.product((-1, 1), repeat=3)]
     for sample in samples(shape)[:: 1 if shape != (12, 25) else 4]:
         exact = papers.measures(sample.J, sample.e, sample.before)
@@ -70,7 +70,7 @@ def test_damping_rules_have_twelve_digits_away_from_singularities(
         exact = papers.measures(J, e, before)
         for rule in LESS:
             expected = float(papers.lambda2(rule, exact))
-            # The formula subtracts nearly equal numbers; the error is relative to these.
+            # The formula subtracts nearly equal numbers; the error is relative to the larger one.
             scale = max(expected, *rule.kernel.parameters[:1], float(exact.sigma[0]) ** 2)
             assert abs(rule(Linearization(J, e, Linearization(before, e))) - expected) <= (
                 1e-12 * scale
@@ -125,7 +125,7 @@ def test_no_damped_step_is_longer_than_e_over_two_lambda(
 
 
 def kernel(rule: KernelRule, sigma: Array, gamma: Array | None = None) -> Array:
-    """Return λ² (count,) for spectra (count, k), without previous steps."""
+    """Return λ² (count,) by the kernel for spectra (count, k), without a previous step."""
     gamma = np.zeros_like(sigma) if gamma is None else gamma
     history = np.stack([(gamma**2).sum(axis=1), *np.tile([[-1.0], [0.0]], len(sigma))], axis=1)
     return _core.lambda2(
@@ -134,37 +134,37 @@ def kernel(rule: KernelRule, sigma: Array, gamma: Array | None = None) -> Array:
 
 
 def largest_gain(sigma: Array, lambda2: Array) -> Array:
-    """Return the largest gain σ/(σ² + λ²) of each spectrum, 0 for σ = 0."""
+    """Return the largest gain σ/(σ² + λ²) of each spectrum; the gain of σ = 0 is 0."""
     divisor = sigma**2 + lambda2[:, None]
     return (sigma / np.where(sigma > 0, divisor, 1)).max(axis=1)
 
 
 @pytest.mark.parametrize("max_gain", [0.1, 5.0, 1e4])
-def test_the_speed_bound_holds_on_many_spectra(max_gain: float) -> None:
+def test_the_rule_speed_bound_bounds_the_gain_for_many_spectra(max_gain: float) -> None:
     rng = np.random.default_rng(14)
     for k in (2, 3, 6, 7):
         sigma, _ = random_spectra(rng, nightly(250_000, 50_000), k)
         lambda2 = kernel(SpeedBound(max_gain), sigma)
         assert (largest_gain(sigma, lambda2) <= max_gain * (1 + 8 * EPS)).all()
-        # The damping is minimal: where it is nonzero, less damping would violate the bound.
+        # Where λ² is not zero, it is the least λ² that keeps the bound.
         some = lambda2 > 0
         reached = sigma[:, -1] >= 1 / (2 * max_gain)
         exact = largest_gain(sigma, lambda2)[some & reached]
         assert (exact >= max_gain * (1 - 8 * EPS)).all()
-        below = some & ~reached  # the rule does not know the other σ, so its bound is for any σ
+        below = some & ~reached  # the rule only knows σ_min, so its bound is for any other σ
         assert np.allclose(1 / (2 * np.sqrt(lambda2[below])), max_gain, rtol=1e-15, atol=0)
 
 
-def test_the_speed_bound_as_printed_in_the_papers_is_exceeded() -> None:
-    # MK (14) and DW (6) as printed have only two cases: a small σ_min gives hardly any damping, and
-    # the gain of other singular values exceeds the bound.
+def test_the_speed_bound_as_printed_in_the_papers_does_not_bound_the_gain() -> None:
+    # Equations (14) of Maciejewski & Klein and (6) of Deo & Walker have two cases. A small σ_min
+    # gives hardly any damping, so the gain of another singular value exceeds the bound.
     sigma, bound = np.array([1.0, 0.1, 1e-4]), 5.0
     exact = papers.measures(np.diag(sigma), sigma, None)
     printed = float(papers.speed_bound_as_printed(exact, Decimal(bound)))
     assert largest_gain(sigma[None], np.array([printed]))[0] > 1.9 * bound
     repaired = SpeedBound(bound)(of_spectrum(sigma, sigma))
     assert largest_gain(sigma[None], np.array([repaired]))[0] <= bound
-    # This happens in most spectra with a small σ_min and another small singular value.
+    # The bound is exceeded in most spectra with a small σ_min and another small singular value.
     rng = np.random.default_rng(6)
     many = np.stack([np.ones(1000), rng.uniform(0.02, 0.18, 1000), np.full(1000, 1e-4)], axis=1)
     least = many[:, -1]
@@ -174,22 +174,24 @@ def test_the_speed_bound_as_printed_in_the_papers_is_exceeded() -> None:
 
 @pytest.mark.parametrize("max_condition", [1.5, 100.0, 1e8])
 @shapes
-def test_the_condition_bound_holds(shape: tuple[int, int], max_condition: float) -> None:
+def test_the_rule_condition_bound_bounds_the_damped_condition_number(
+    shape: tuple[int, int], max_condition: float
+) -> None:
     rule = ConditionBound(max_condition)
     for sample in samples(shape):
         if not sample.J.any():
-            continue  # 0/0
+            continue  # J = 0: the condition number is 0/0
         lambda2, n = rule(sample.linearization), shape[1]
         eigenvalues = np.linalg.eigvalsh(sample.J.T @ sample.J + lambda2 * np.eye(n))
         # The smallest eigenvalues have errors of a few eps times the largest.
         few = 8 * n * EPS * max_condition
         assert eigenvalues[-1] <= eigenvalues[0] * max_condition * (1 + few)
-        if lambda2 > 0:  # then the damping is minimal
+        if lambda2 > 0:  # then λ² is the least that keeps the bound
             assert eigenvalues[-1] >= eigenvalues[0] * max_condition * (1 - few)
 
 
-def test_the_condition_bound_counts_the_zeros_of_a_redundant_arm() -> None:
-    """As in MK (17), σ_n = 0 if m < n, in Python and in the kernel's rule and step."""
+def test_the_condition_bound_counts_the_zero_singular_values_of_a_redundant_arm() -> None:
+    """For fewer rows than joints (m < n), σ_n = 0, as in (17) of Maciejewski & Klein."""
     rule, J = ConditionBound(100.0), np.eye(2, 3)
     one = Linearization(J, np.ones(2))
     batch = DLS(rule).lambda2(Linearization(J[None], np.ones((1, 2))))
@@ -202,14 +204,16 @@ def test_the_condition_bound_counts_the_zeros_of_a_redundant_arm() -> None:
 
 @pytest.mark.parametrize("max_error", [0.01, 0.05, 0.5])
 @shapes
-def test_the_tracking_bound_holds_and_is_reached(shape: tuple[int, int], max_error: float) -> None:
+def test_the_rule_tracking_bound_bounds_the_relative_error_and_reaches_its_bound(
+    shape: tuple[int, int], max_error: float
+) -> None:
     rng = np.random.default_rng(16)
     for sample in samples(shape):
         lin = sample.linearization
         if lin.rank == 0:
             continue
         lambda2, rank = TrackingBound(max_error)(lin), lin.rank
-        # Random task vectors in the range of J, and one along the singular direction.
+        # The task vectors are in the range of J: random ones, and one along the singular direction.
         U, sigma = lin.U[:, :rank], lin.sigma[:rank]
         for x in (*(U @ rng.standard_normal((rank, 5))).T, U[:, -1]):
             left = U @ (lambda2 / (sigma**2 + lambda2) * (U.T @ x))
@@ -234,7 +238,8 @@ def test_the_weight_of_a_region_is_symmetric_and_reduced_along_its_direction(
             assert (W == W.T).all()
             assert abs(W @ d - w * d).max() <= 1e-15
             values = np.linalg.eigvalsh(W)
-            assert abs(values[1:] - 1).max() <= m * EPS  # all directions orthogonal to d
+            # The weight is 1 in all directions orthogonal to d.
+            assert abs(values[1:] - 1).max() <= m * EPS
             assert 0.2 - m * EPS <= values[0] <= 1 + m * EPS
         if lin.sigma_min >= rule.size:
             assert np.array_equal(W, np.eye(m))
@@ -247,7 +252,7 @@ def test_the_weight_of_a_region_is_symmetric_and_reduced_along_its_direction(
 
 
 def jump(rule: KernelRule, steps: int, edge: float) -> float:
-    """Return the largest jump of λ² as σ_min grows from 0 to twice `edge` in equal steps."""
+    """Return the largest change of λ² in a step, as σ_min grows evenly from 0 to 2 `edge`."""
     lins = [
         of_spectrum(np.array([1.0, 0.8, least]), np.array([0.3, 0.2, 0.5]), 0.0, 0.3, 0.05)
         for least in np.linspace(0, 2 * edge, steps + 1)
@@ -269,22 +274,22 @@ def jump(rule: KernelRule, steps: int, edge: float) -> float:
     ],
     ids=key,
 )
-def test_the_continuous_rules_are_continuous_as_rank_is_lost(rule: KernelRule, edge: float) -> None:
+def test_lambda2_of_these_rules_is_continuous_in_sigma_min(rule: KernelRule, edge: float) -> None:
     coarse, fine = jump(rule, 100, edge), jump(rule, 1600, edge)
     assert coarse > 0
-    assert fine <= coarse / 12  # 16 times finer steps
+    assert fine <= coarse / 12  # steps are 16 times finer
 
 
-def test_the_rate_rule_and_the_tracking_bound_are_discontinuous() -> None:
-    # The rate rule is discontinuous where its ratio crosses the threshold.
+def test_lambda2_of_manipulability_rate_and_tracking_bound_is_discontinuous() -> None:
+    # `ManipulabilityRate` jumps where the ratio of manipulabilities crosses the threshold.
     rate = ManipulabilityRate(1.0, 0.5, 0.0, 0.01)
     assert jump(rate, 1600, 0.3) == pytest.approx(0.5, abs=1e-3)
-    # The tracking bound uses the next singular value where the smallest becomes zero.
+    # `TrackingBound` uses the next singular value as soon as the smallest is zero.
     tracking = TrackingBound(0.5)
     assert jump(tracking, 1600, 0.3) == pytest.approx(0.8**2, rel=1e-3)
 
 
-def test_the_optimal_rule_is_continuous_in_the_task() -> None:
+def test_lambda2_of_the_optimal_rule_is_continuous_in_the_task_vector() -> None:
     def jump(steps: int) -> float:
         sigma = np.array([1.0, 0.8, 1e-3])
         sizes = np.linspace(0, 2e-3, steps + 1)

@@ -1,4 +1,4 @@
-"""The recipe for a damping rule in CONTRIBUTING.md, followed in a copy of the tree."""
+"""The recipe for a damping rule in CONTRIBUTING.md is followed in a copy of the sources."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Twice(KernelRule):
     def __call__(self, linearization: Linearization) -> float:
         return 2 * self.lambda2
 '''
-# The additions of the recipe: file, text before which to insert, inserted text, and the message
-# that is reported without the addition.
+# The additions of the recipe by name: file, text before which the addition is inserted, inserted
+# text, and the message that is reported if the addition is missing.
 PLACES = {
     "RULES": (RULES, "    Constant,\n    Manip", "    Twice,\n", "RULES lacks Twice"),
     "public": (PUBLIC, '    "TrackingBound",\n', '    "Twice",\n', "__all__ lacks Twice"),
@@ -58,7 +58,7 @@ PLACES = {
 
 
 def followed(folder: Path, left_out: str | None = None) -> list[str]:
-    """Add a rule to a copy of the sources, without one addition; return what is reported."""
+    """Add a rule to a copy of the sources, except one addition; return the reported messages."""
     shutil.copytree(ROOT / PYTHON, folder / PYTHON)
     (folder / PYTHON / "twice.py").write_text(CLASS, encoding="utf-8")
     for file in FILES:
@@ -74,23 +74,25 @@ def followed(folder: Path, left_out: str | None = None) -> list[str]:
     return forgotten(folder)
 
 
-def test_every_damping_rule_is_in_all_files_of_the_recipe() -> None:
+def test_every_damping_rule_is_in_all_files_that_the_recipe_names() -> None:
     assert forgotten(ROOT) == []
 
 
-def test_following_the_recipe_in_contributing_is_sufficient(tmp_path: Path) -> None:
+def test_a_rule_added_as_the_recipe_says_causes_no_message(tmp_path: Path) -> None:
     assert followed(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_step_left_out_of_the_recipe_is_reported_with_its_file(tmp_path: Path, name: str) -> None:
+def test_each_addition_that_is_left_out_is_reported_with_its_file(
+    tmp_path: Path, name: str
+) -> None:
     file, _, _, says = PLACES[name]
     (report,) = followed(tmp_path, left_out=name)
     assert report.startswith(file)
     assert says in report
 
 
-def test_the_recipe_in_contributing_names_every_file() -> None:
+def test_the_recipe_for_a_damping_rule_names_every_file() -> None:
     recipe = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     recipe = recipe.partition("## Add a damping rule")[2].partition("\n## ")[0]
     for file in FILES:

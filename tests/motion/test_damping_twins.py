@@ -38,7 +38,7 @@ rules = pytest.mark.parametrize("rule", EVERY, ids=key)
 
 @cache
 def hard(k: int, dtype: type) -> tuple[tuple[Linearization, ...], Batch]:
-    """Return linearizations for Python, and the same numbers as arrays for the kernel."""
+    """Return linearizations with difficult spectra, and the same numbers as arrays."""
     scales = (1e150, 1e-300) if dtype is np.float64 else (1e12, 1e-15)
     lins = hard_spectra(k, *scales, dtype)
     columns = ([x.sigma for x in lins], [x.gamma for x in lins], [history(x) for x in lins])
@@ -52,15 +52,15 @@ def kernel(rule: KernelRule, batch: Batch) -> Array:
 
 
 def in_rank(lin: Linearization, eps: float) -> Linearization:
-    """Return a linearization without singular values that are zero in a precision `eps`."""
+    """Return a linearization without the singular values that are zero in precision `eps`."""
     sigma = np.where(lin.sigma > ZERO * eps * lin.sigma[0], lin.sigma, 0)
     return of_spectrum(sigma, lin.gamma, lin.e[-1])
 
 
 def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> float:
-    """Return the allowed difference between two evaluations of the formula.
+    """Return the allowed difference of two evaluations of the formula of a rule.
 
-    It is a few eps times the largest number that occurs in a subtraction.
+    The difference is a few eps times the largest number that occurs in a subtraction.
     """
     p = rule.kernel.parameters
     if isinstance(rule, Constant | ErrorDamped | ErrorNorm | TrackingBound):
@@ -79,7 +79,7 @@ def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> flo
 
 
 def speed(lin: Linearization, lambda2: float) -> float:
-    """Return φ = ‖q̇‖, computed without overflow or underflow of σ² + λ²."""
+    """Return ‖q̇‖, computed without overflow or underflow of σ² + λ²."""
     s, g = lin.sigma[lin.sigma > 0], lin.gamma[lin.sigma > 0]
     return float(np.linalg.norm(g / (s + lambda2 / s)))
 
@@ -110,14 +110,14 @@ def test_damping_rules_give_the_same_lambda2_in_kernel_and_python(
         lin = in_rank(lin, eps) if ranked else lin
         here = rule(lin)
         if isinstance(rule, Optimal):
-            # Both iterate until the speed is within a few eps of its bound, so the speeds are
+            # Both iterate until ‖q̇‖ is within a few eps of its bound, so ‖q̇‖ is
             # compared, not λ².
             if min(here, value) > 1e3 * tiny:
                 assert speed(lin, value) == pytest.approx(speed(lin, here), rel=160 * eps)
             elif max(here, value) > 1e3 * tiny:  # the pseudoinverse is at the bound
                 assert speed(lin, 0) == pytest.approx(rule.max_speed, rel=160 * eps)
             continue
-        if isinstance(rule, ResidualOptimal):  # the error is compared instead of λ²
+        if isinstance(rule, ResidualOptimal):  # compare the error that damping causes, not λ²
             if min(here, value) > 1e3 * tiny:
                 assert lost(lin, value) == pytest.approx(lost(lin, here), rel=160 * eps)
             else:
@@ -128,7 +128,7 @@ def test_damping_rules_give_the_same_lambda2_in_kernel_and_python(
 
 @rules
 @precisions
-def test_lambda2_of_a_row_does_not_depend_on_the_batch(
+def test_lambda2_of_a_row_does_not_depend_on_size_or_order_of_its_batch(
     rule: KernelRule, dtype: type, isa: str
 ) -> None:
     # Results are equal bit for bit in batches of any size and order.
@@ -145,7 +145,7 @@ def test_lambda2_of_a_row_does_not_depend_on_the_batch(
 
 @rules
 @precisions
-def test_lambda2_has_the_shape_of_the_batch_also_if_empty(
+def test_lambda2_has_the_shape_of_the_batch_also_for_an_empty_batch(
     rule: KernelRule, dtype: type, isa: str
 ) -> None:
     empty = tuple(np.zeros((0, n), dtype) for n in (6, 6, 3))

@@ -1,4 +1,4 @@
-"""Directions as text, reports on steps, reasons of rules, null-space leakage."""
+"""Texts of directions, reports on steps, reasons of damping rules, and null-space leakage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_directions_of_a_twist_are_described_in_words(direction: list[float], sa
     assert direction_text(np.array(direction, float), TWIST) == said
 
 
-def test_directions_of_other_rows_are_described_by_row_names() -> None:
+def test_directions_of_rows_that_are_no_twist_are_described_by_row_names() -> None:
     assert direction_text(np.array([0.8, 0, 0.6])) == "0.8 row 0 + 0.6 row 2"
     assert direction_text(np.array([-0.6, 0, 0.8])) == "-0.6 row 0 + 0.8 row 2"
     assert direction_text(np.array([0.0, 1.0]), ("elbow", "wrist")) == "wrist"
@@ -76,10 +76,10 @@ def test_the_singular_direction_of_a_stretched_arm_is_along_the_arm() -> None:
 
 
 def test_a_report_distinguishes_several_lost_directions() -> None:
-    # J of a planar arm has three zero rows; each of these directions is named on its own.
+    # J of a planar arm has three zero rows; each is a direction of its own.
     robot = supple.load("planar3")
     report = explain(PoseTask().linearize(robot, [0.3, 0.4, 0.5]))
-    # With three joints there are three singular values, none of them zero, and three more rows.
+    # With three joints, none of the three singular values is zero; there are three more rows.
     assert report.lost == ()
     assert "3 more rows than joints" in str(report)
     rng = np.random.default_rng(3)
@@ -124,15 +124,15 @@ def test_the_report_of_a_clamp_is_that_of_the_step_inside() -> None:
     lin = Linearization(np.diag([1.0, 0.1]), np.array([3.0, 4.0]))
     rule = damping.ErrorDamped(1.0)
     assert explain(lin, AngleClamp(DLS(rule), 0.1)).lambda2 == 25
-    # The wrapped rule receives the clamped error.
+    # The rule inside the clamp is given the clamped error.
     report = explain(lin, ErrorClamp(DLS(rule), 2.0))
     assert report.lambda2 == pytest.approx(4)
     assert "length 2, so lambda2 = 4" in report.reason
-    # The error that the clamp removes counts as missed.
+    # The part of the error that the clamp removes is missed, too.
     assert report.directions[0].missed == pytest.approx(1 - 0.4 / 5)
 
 
-def test_reports_describe_undamped_steps_and_rules_of_users() -> None:
+def test_reports_of_undamped_steps_have_no_lambda2_and_reports_of_user_rules_have_theirs() -> None:
     lin = Linearization(np.diag([2.0, 0.5]), np.array([1.0, 0.0]))
     report = explain(lin, Pseudoinverse())
     assert (report.lambda2, report.reason, report.step) == (None, "", "Pseudoinverse")
@@ -146,7 +146,7 @@ def test_reports_describe_undamped_steps_and_rules_of_users() -> None:
     assert explain(lin).speed is None
 
 
-def test_a_report_is_printed_line_by_line_as_expected() -> None:
+def test_a_printed_report_names_rank_weakest_direction_damping_reason_speed_and_leakage() -> None:
     lin = Linearization(np.diag([2.0, 0.003]), np.array([1.0, 1.0]), rows=TWIST[:2])
     lines = str(explain(lin, DLS(damping.SpeedBound(5.0)), null=[0.0, 2.0])).splitlines()
     assert lines[0] == "2 rows, 2 joints, rank 2; manipulability 0.006, condition 667"
@@ -163,14 +163,14 @@ def test_a_report_is_printed_line_by_line_as_expected() -> None:
 
 
 @pytest.mark.parametrize("rule", rules.EVERY, ids=rules.key)
-def test_every_damping_rule_gives_a_reason_in_words(rule: KernelRule) -> None:
+def test_the_reason_of_every_damping_rule_states_lambda2_and_is_true(rule: KernelRule) -> None:
     for shape in ((2, 3), (6, 6), (6, 5)):
         for sample in samples(shape)[::2]:
             lin = sample.linearization
             said = rule.reason(lin)
             assert "nan" not in said
             assert f"lambda2 = {rule(lin):.3g}" in said
-            # The reason is true: a rule damps exactly where it reports that a threshold is crossed.
+            # A rule damps if and only if its reason says that a threshold is crossed.
             if " is not below " in said or " is within " in said:
                 assert rule(lin) == 0
             if " is below " in said and not said.startswith("manipulability"):
@@ -180,7 +180,7 @@ def test_every_damping_rule_gives_a_reason_in_words(rule: KernelRule) -> None:
 # ---- leaks -------------------------------------------------------------------------------------
 
 
-def test_null_space_leakage_is_the_motion_of_the_task() -> None:
+def test_null_space_leakage_is_the_task_velocity_per_unit_of_joint_motion() -> None:
     rng = np.random.default_rng(4)
     J = rng.normal(size=(3, 6))
     lin = Linearization(J, np.ones(3))
@@ -215,7 +215,7 @@ def test_a_linearization_keeps_its_configuration() -> None:
 
 
 def test_the_reported_command_has_the_sign_of_the_named_direction() -> None:
-    """`commanded` is along the named direction, whatever the signs of the SVD's vectors."""
+    """`commanded` is positive along the named direction, for either sign of the singular vector."""
     for sign in (1.0, -1.0):
         lin = Linearization(np.diag([2.0, sign]), np.array([0.3, -0.7]))
         commanded = {d.words: d.commanded for d in explain(lin).directions}

@@ -32,7 +32,7 @@ rules = pytest.mark.parametrize("name", RULES)
 
 
 def passage(m: int, n: int, count: int = 60) -> Iterator[Linearization]:
-    """Yield linearizations of a smooth motion on which σ_min falls to zero and rises again."""
+    """Yield the linearizations of a smooth motion through σ_min = 0."""
     rng = np.random.default_rng((m, n))
     A, B, e = rng.normal(size=(m, m)), rng.normal(size=(n, n)), rng.normal(size=m)
     for t in np.linspace(-0.6, 0.6, count + 1):
@@ -41,7 +41,10 @@ def passage(m: int, n: int, count: int = 60) -> Iterator[Linearization]:
 
 
 def transcribed(rule: Any) -> Callable[[float, float], float]:
-    """Return a paper's λ² as a function of the smallest and the largest σ, for m = n."""
+    """Return the formula for λ² that is printed in the paper of `rule`.
+
+    It is a function (σ_min, σ_max) -> λ², for m = n.
+    """
     if isinstance(rule, SpeedBound):
         return lambda least, _: eq14(least, rule.max_gain)
     if isinstance(rule, Region):
@@ -54,7 +57,7 @@ def transcribed(rule: Any) -> Callable[[float, float], float]:
 @pytest.mark.parametrize("name", ["speed", "region", "condition"])
 @pytest.mark.parametrize("m", [2, 6])
 def test_a_motion_with_estimated_damping_is_that_of_the_paper(name: str, m: int) -> None:
-    """q̇ equals the paper's within 1e-12 far from the singularity, and 1e-9 through it."""
+    """q̇ agrees to 1e-12 far from the singularity, and to 1e-9 near it."""
     rule = RULES[name]
     step, there = StatefulStep(EstimatedDLS(rule)), None
     for lin in passage(m, m):
@@ -71,7 +74,7 @@ def test_a_motion_with_estimated_damping_is_that_of_the_paper(name: str, m: int)
 
 @rules
 def test_estimated_damping_lags_the_exact_rule_by_one_step(name: str) -> None:
-    """λ² lags behind by one step, so halving the steps halves the difference from `DLS`."""
+    """Halving the steps therefore halves the difference from `DLS` with the exact rule."""
     rule = RULES[name]
     off = []
     for count in nightly((60, 120, 240), (60, 120)):
@@ -84,7 +87,7 @@ def test_estimated_damping_lags_the_exact_rule_by_one_step(name: str) -> None:
 
 @rules
 @each("shape", SHAPES)
-def test_the_first_step_of_estimated_damping_is_that_of_its_rule(
+def test_the_first_step_of_estimated_damping_has_the_exact_damping_of_its_rule(
     name: str, shape: tuple[int, int]
 ) -> None:
     rule = RULES[name]
@@ -100,7 +103,7 @@ def test_the_first_step_of_estimated_damping_is_that_of_its_rule(
 
 @each("shape", SHAPES)
 def test_estimated_damping_recovers_from_a_wrong_memory(shape: tuple[int, int]) -> None:
-    """A memory orthogonal to the true direction is replaced, as if there were no memory."""
+    """With a memory orthogonal to the true direction, the step is that without a memory."""
     rule, k = SpeedBound(3.0), min(shape)
     if k == 1:
         return
@@ -116,7 +119,7 @@ def test_estimated_damping_recovers_from_a_wrong_memory(shape: tuple[int, int]) 
 
 
 def test_estimated_damping_of_a_region_reduces_the_weight_of_its_direction() -> None:
-    """The weight of the direction of a `Region` depends on the previous step's σ̂, as λ² does."""
+    """Like λ², this weight depends on the σ_min estimated in the previous step."""
     step = StatefulStep(EstimatedDLS(DIRECTED))
     before = None
     for lin in passage(6, 7):
@@ -153,7 +156,7 @@ def test_estimated_dls_refuses_rules_that_need_all_singular_values() -> None:
 @pytest.mark.parametrize("name", [*RULES, "directed"])
 @each("shape", SHAPES)
 @pytest.mark.parametrize("lane", LANES, ids=str)
-def test_steps_with_memory_on_every_lane_agree_with_python(
+def test_estimated_damping_on_every_lane_agrees_with_python(
     lane: Lane, shape: tuple[int, int], name: str
 ) -> None:
     if name == "directed" and shape[0] != 6:
@@ -184,7 +187,7 @@ def test_steps_with_memory_on_every_lane_agree_with_python(
         here, after = step.step(lin, memory)
         chosen2 = float(step.estimates(lin, memory).lambda2)
         if lin.sigma_min <= 1e-6 * max(lin.sigma[0], 1e-300) and shape[0] > shape[1]:
-            continue  # rounding decides the range of J
+            continue  # rounding errors decide the range of J
         assert lambda2[i] == pytest.approx(chosen2, rel=1e-9, abs=1e-12)
         scale = lin.sigma[0] ** 2 / max(
             lin.sigma_min**2 + chosen2, 1e-13 * lin.sigma[0] ** 2, 1e-300
@@ -199,13 +202,15 @@ def test_steps_with_memory_on_every_lane_agree_with_python(
 
 
 def turned(lin: Linearization, rng: np.random.Generator) -> Array:
-    """Return the directions (2, m) of the smallest and largest value, turned by a few degrees."""
+    """Return singular directions (2, m) of σ_min and σ_max, turned by a few degrees."""
     ends = lin.U[:, [-1, 0]].T + 0.03 * rng.normal(size=(2, len(lin.e)))
     return ends / np.linalg.norm(ends, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("name", [*RULES, "directed"])
-def test_a_servo_keeps_the_estimates_of_its_python_twin(name: str) -> None:
+def test_a_servo_with_estimated_damping_in_the_kernel_has_the_estimates_of_python(
+    name: str,
+) -> None:
     arm, task = robot("ur5e"), PoseTask()
     step = EstimatedDLS(DIRECTED if name == "directed" else RULES[name])
     servo = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))

@@ -1,4 +1,4 @@
-"""The extended Jacobian follows an optimum of a criterion, and has algorithmic singularities."""
+"""The extended Jacobian J_e keeps an optimum of a criterion, and may be singular itself."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def projected_gradient(robot: Robot, task: supple.PoseTask, q: Array, gradient: 
 
 
 @pytest.mark.parametrize("robot", ["four", "panda"])
-def test_the_extra_rows_of_the_extended_jacobian_are_derivatives(robot: str) -> None:
-    """The extra rows are the derivative of G, J_e is square, and G = 0 exactly where N∇h = 0."""
+def test_the_added_rows_of_the_extended_jacobian_are_derivatives_of_g(robot: str) -> None:
+    """G is the gradient of the criterion h in the null space: G = 0 where N∇h = 0, N = I - J⁺J."""
     arm, task = (FOUR, FLAT) if robot == "four" else (PANDA, PoseTask())
     rng = np.random.default_rng(3)
     rest = rng.uniform(-0.5, 0.5, arm.dof)
@@ -40,7 +40,7 @@ def test_the_extra_rows_of_the_extended_jacobian_are_derivatives(robot: str) -> 
         q = rng.uniform(-1.0, 1.0, arm.dof) + (0 if robot == "four" else arm.neutral())
         G, slopes = rows.linear(q)
         numeric = [(rows.value(q + d) - rows.value(q - d)) / 2e-5 for d in 1e-5 * np.eye(arm.dof)]
-        # If G has several rows, its derivative includes the rotation of the null-space basis.
+        # If G has several rows, their derivative includes the rotation of the null-space basis.
         J = task.linearize(arm, q).J
         assert len(J) + len(G) == arm.dof
         left = projected_gradient(arm, task, q, criterion(q))
@@ -50,7 +50,7 @@ def test_the_extra_rows_of_the_extended_jacobian_are_derivatives(robot: str) -> 
 
 
 def track_circle(arm: Robot, task: supple.PoseTask, q0: Array, dt: float) -> tuple[float, float]:
-    """Follow a circle once from the optimum near q0; return max |N∇h| and the final gap in q."""
+    """Follow a circle from the optimum near q0; return max |N∇h| and the change of q over it."""
     criterion = criteria.RestPosture(q0 + 0.1)
     extra = extended_task(arm, task, criterion)
     T = arm.fk(q0)
@@ -81,14 +81,14 @@ def track_circle(arm: Robot, task: supple.PoseTask, q0: Array, dt: float) -> tup
     return worst, float(np.abs(motion.q[-1] - motion.q[0]).max())
 
 
-def test_a_four_link_arm_keeps_the_optimum() -> None:
+def test_a_four_link_arm_with_an_extended_jacobian_keeps_the_optimum() -> None:
     """On a circle, |N∇h| stays below 1e-6, and the joints return to their initial values."""
     worst, gap = track_circle(FOUR, FLAT, np.array([0.3, 0.5, 0.6, 0.4]), nightly(1e-3, 2e-3))
     assert worst < 1e-6
     assert gap < 1e-5
 
 
-def test_a_seven_joint_arm_keeps_the_optimum() -> None:
+def test_a_seven_joint_arm_with_an_extended_jacobian_keeps_the_optimum() -> None:
     """For a pose task of an arm with seven joints, |N∇h| stays below 1e-6 on a circle."""
     q0 = np.array([0.1, 0.3, 0.1, -1.8, 0.2, 2.0, 0.5])
     worst, gap = track_circle(PANDA, PoseTask(), q0, 2e-3)
@@ -97,7 +97,7 @@ def test_a_seven_joint_arm_keeps_the_optimum() -> None:
 
 
 def test_an_algorithmic_singularity_lies_between_minimum_and_maximum() -> None:
-    """Along the self-motion, det J_e changes its sign although J has full rank."""
+    """On the self-motion from minimum to maximum, det J_e changes its sign; J has full rank."""
     arm = supple.load("planar3")
     task = FLAT
     rows = extended_task(arm, task, criteria.RestPosture(np.array([0.2, 0.9, 0.4]))).on(arm)
@@ -120,8 +120,8 @@ def test_an_algorithmic_singularity_lies_between_minimum_and_maximum() -> None:
     assert min(sizes) > 0.05  # J itself stays regular
 
 
-def test_robots_without_redundancy_are_refused() -> None:
-    """Errors say that tasks must leave a degree of freedom, and what a criterion must return."""
+def test_extended_task_refuses_robots_without_redundancy_and_criteria_of_wrong_shape() -> None:
+    """Errors say that tasks must leave a free joint motion, and what a criterion must return."""
     with pytest.raises(InputError, match="fewer rows than the robot has joints, 7; given: 9"):
         extended_task(PANDA, [PoseTask(), PositionTask()], criteria.RestPosture(PANDA.neutral()))
     with pytest.raises(InputError, match="criterion must be callable"):

@@ -1,4 +1,7 @@
-"""Laws of numerical filtering and of the running estimate of the smallest singular value."""
+"""Laws of the numerical filter and of its running estimate of σ_min.
+
+The estimate of the singular direction (last left singular vector) is û, that of σ_min is σ̂.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def unit(v: Array) -> Array:
 
 
 def starts(lin: Linearization) -> list[Array]:
-    """Return initial û: exact, nearly exact, random, and orthogonal to the exact one."""
+    """Return four initial û: exact, nearly exact, random, and orthogonal to the exact one."""
     exact, some = lin.U[:, -1], unit(np.cos(3 * np.arange(len(lin.e)) + 1))
     across = some - exact * (exact @ some)
     return [exact, unit(exact + 0.01 * some), some, unit(across)]
@@ -33,10 +36,10 @@ def starts(lin: Linearization) -> list[Array]:
 
 @each("shape", SHAPES)
 @pytest.mark.parametrize("how", FILTERS, ids=str)
-def test_the_gain_of_the_numerical_filter_is_bounded_at_singularities(
+def test_the_gain_of_the_numerical_filter_never_exceeds_max_gain(
     how: NumericalFilter, shape: tuple[int, int]
 ) -> None:
-    """For any memory, q̇ is finite and ‖q̇‖ <= max_gain ‖e‖, without a tolerance."""
+    """For any memory, q̇ is finite and ‖q̇‖ <= max_gain ‖e‖, exactly."""
     for sample in a_third(samples(shape), how, shape):
         lin = sample.linearization
         for u in starts(lin):
@@ -48,10 +51,10 @@ def test_the_gain_of_the_numerical_filter_is_bounded_at_singularities(
 
 @each("shape", WIDE)
 @pytest.mark.parametrize("how", FILTERS, ids=str)
-def test_a_step_of_the_numerical_filter_is_that_of_the_paper(
+def test_a_step_of_the_numerical_filter_is_that_of_the_formulas_of_the_paper(
     how: NumericalFilter, shape: tuple[int, int]
 ) -> None:
-    """q̇ equals that of the paper's formulas, up to the effect of rounding J Jᵀ."""
+    """The tolerance is the effect of rounding errors of J Jᵀ."""
     for sample in a_third(samples(shape), how, shape):
         lin = sample.linearization
         if not lin.J.any():
@@ -78,10 +81,10 @@ def sensitivity(
 
 
 @each("shape", WIDE)
-def test_commands_across_the_singular_direction_are_performed_exactly(
+def test_the_filter_performs_commands_across_the_singular_direction_exactly(
     shape: tuple[int, int],
 ) -> None:
-    """For e orthogonal to the singular direction, q̇ is the pseudoinverse's, even at σ = 0."""
+    """For e orthogonal to the singular direction, q̇ is the pseudoinverse's, even at σ_min = 0."""
     m, n = shape
     rng = np.random.default_rng(shape)
     U, V = orthonormal(rng, m, m), orthonormal(rng, n, m)
@@ -92,12 +95,14 @@ def test_commands_across_the_singular_direction_are_performed_exactly(
         exact = V[:, :-1] @ (U[:, :-1].T @ e / np.linspace(2, 1, m - 1))
         np.testing.assert_allclose(how(Linearization(J, e)), exact, atol=1e-6)
         damped = supple.DLS(supple.damping.SpeedBound(3.0))(Linearization(J, e))
-        if least < 0.1:  # damping all directions equally loses several percent here
+        if least < 0.1:  # here, the same damping in all directions loses part of e
             assert np.linalg.norm(J @ damped - e) > 0.005 * np.linalg.norm(e)
 
 
 @each("shape", SHAPES)
-def test_far_from_singularities_the_filter_is_the_pseudoinverse(shape: tuple[int, int]) -> None:
+def test_far_from_singularities_the_step_of_the_filter_is_that_of_the_pseudoinverse(
+    shape: tuple[int, int],
+) -> None:
     for sample in samples(shape):
         lin = sample.linearization
         if lin.sigma_min > 0.05:
@@ -128,10 +133,10 @@ def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
 
 @pytest.mark.parametrize("shape", [(6, 6), (6, 7), (3, 7)], ids=str)
 @pytest.mark.parametrize("least", [0.12, 0.03, 1e-3, 1e-7, 0.0])
-def test_the_bound_on_the_gain_holds_for_several_small_singular_values(
+def test_with_several_small_singular_values_the_gain_of_the_filter_is_bounded(
     shape: tuple[int, int], least: float
 ) -> None:
-    """‖Σ σ_i γ_i/(σ_i² + α_i²) v_i‖, summed over small (also equal) σ_i, is <= max_gain ‖e‖."""
+    """The part of q̇ along small σ_i, also equal ones, and all of q̇ are at most max_gain ‖e‖."""
     m, n = shape
     rng = np.random.default_rng((m, n))
     how = NumericalFilter(4.0)  # 1/(2 max_gain) = 0.125
@@ -152,8 +157,10 @@ def test_the_bound_on_the_gain_holds_for_several_small_singular_values(
 
 
 @pytest.mark.parametrize("turn", [0.3, 1.1, 2.0])
-def test_the_basis_of_equal_singular_values_does_not_change_the_step(turn: float) -> None:
-    """Rotating the remembered basis of a subspace of equal singular values does not change q̇."""
+def test_the_step_does_not_depend_on_the_basis_of_directions_with_equal_singular_values(
+    turn: float,
+) -> None:
+    """The memory of the filter is rotated within the subspace of equal singular values."""
     rng = np.random.default_rng(11)
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
     c, s = np.cos(turn), np.sin(turn)
@@ -169,7 +176,7 @@ def test_the_basis_of_equal_singular_values_does_not_change_the_step(turn: float
 
 
 def test_for_a_command_along_u_the_filter_gain_is_that_of_the_paper() -> None:
-    """For one small σ and e along û, α² is that of eq. (14) and λ = 0, as (27) is printed."""
+    """For one small σ and e along û, α² is that of (14), and λ = 0 as in the printed (27)."""
     rng = np.random.default_rng(12)
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
     for least in (0.3, 0.2, 0.15, 0.1, 0.01, 1e-4):
@@ -184,7 +191,7 @@ def test_for_a_command_along_u_the_filter_gain_is_that_of_the_paper() -> None:
 
 
 def test_the_filtered_gain_near_a_singularity_does_not_depend_on_the_command() -> None:
-    """σ/(σ² + α²) -> 4 max_gain² σ as σ -> 0, for any fraction c > 0 of e along û."""
+    """As σ -> 0, c σ/(σ² + α²) -> 4 max_gain² σ for any fraction c > 0 of e along û."""
     how = NumericalFilter(5.0)
     for c in (1.0, 0.3, 1e-2, 1e-4):
         sigma = np.array([1e-3 * c])
@@ -195,7 +202,7 @@ def test_the_filtered_gain_near_a_singularity_does_not_depend_on_the_command() -
 
 @pytest.mark.parametrize("edge", [0.25, 1e-3])
 def test_filter_gains_are_continuous_and_zero_away_from_singularities(edge: float) -> None:
-    """Gains are continuous in σ and c; they are zero if all σ >= 1/max_gain, or if c = 0."""
+    """Gains α² are continuous in σ and in the fraction c of e along û; at c = 0 they are zero."""
     how, c = NumericalFilter(1 / edge), np.linspace(0, 1, 401)
     for ratio in (1.0, 1.5, 10.0):
         sigma = np.array([ratio, 1.0]) * edge
@@ -218,7 +225,7 @@ def test_filter_gains_are_continuous_and_zero_away_from_singularities(edge: floa
 def test_the_estimate_of_sigma_min_keeps_its_bounds_from_any_start(
     shape: tuple[int, int], lambda2: float
 ) -> None:
-    """σ_min² <= σ̂² <= 2 √k (σ_min² + λ²) - λ², even for û orthogonal to the true vector."""
+    """σ_min² <= σ̂² <= 2 √k (σ_min² + λ²) - λ², even if û starts orthogonal to the true vector."""
     k = min(shape)
     for sample in samples(shape):
         lin = sample.linearization
@@ -231,7 +238,7 @@ def test_the_estimate_of_sigma_min_keeps_its_bounds_from_any_start(
 
 @pytest.mark.parametrize("alpha2", [0.0, 1e-3, 0.1, 10.0])
 def test_the_estimate_of_sigma_min_is_that_of_the_paper(alpha2: float) -> None:
-    """û and σ̂ are those of eqs. (22) and (27), with α² û ûᵀ in the matrix."""
+    """û and σ̂ are those of (22) and (27) with the added matrix α² û ûᵀ."""
     rng = np.random.default_rng(3)
     for _ in range(20):
         J, lambda2 = rng.normal(size=(4, 6)), rng.uniform(0.01, 1)
@@ -244,7 +251,7 @@ def test_the_estimate_of_sigma_min_is_that_of_the_paper(alpha2: float) -> None:
         assert found.sigma**2 == pytest.approx(expected, abs=1e-12 * (1 + alpha2))
 
 
-def test_the_estimate_converges_from_an_orthogonal_vector() -> None:
+def test_the_estimate_converges_from_a_vector_orthogonal_to_the_true_one() -> None:
     rng = np.random.default_rng(4)
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
     for least in (0.3, 1e-3, 0.0):
@@ -265,14 +272,12 @@ def test_zero_jacobians_and_zero_commands_give_zero_speeds() -> None:
     J = np.arange(12.0).reshape(3, 4)
     dq, memory = NumericalFilter(2.0).step(Linearization(J, np.zeros(3)), SingularDirection(u))
     assert not dq.any()
-    assert memory.sigma < 1e-6  # of rank two
+    assert memory.sigma < 1e-6  # J has rank two
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
 @pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
-def test_the_filter_is_finite_and_bounded_for_numbers_of_any_scale(
-    scale: float, size: float
-) -> None:
+def test_steps_of_the_filter_are_finite_and_bounded_at_any_scale(scale: float, size: float) -> None:
     J, e = np.array([[1.0, 0.5], [0.2, 0.1000001]]), np.array([0.3, 0.7])
     for gain in (1e-3, 1.0, 1e3):
         lin = Linearization(scale * J, min(size, 1e300 / gain) * e)
@@ -281,7 +286,7 @@ def test_the_filter_is_finite_and_bounded_for_numbers_of_any_scale(
         assert np.abs(dq).max() <= gain * np.abs(lin.e).max() * 2
 
 
-def test_a_stateful_step_is_the_sequence_of_its_steps() -> None:
+def test_a_stateful_step_passes_its_memory_from_step_to_step() -> None:
     rng = np.random.default_rng(6)
     how = NumericalFilter(2.0)
     plain, memory = StatefulStep(how), None
@@ -319,7 +324,7 @@ def test_numerical_filtering_refuses_bad_input(make: object) -> None:
 @pytest.mark.parametrize("count", [1, 3])
 @each("shape", SHAPES)
 @pytest.mark.parametrize("lane", LANES, ids=str)
-def test_steps_with_memory_on_every_lane_agree_with_python(
+def test_numerical_filters_on_every_lane_agree_with_python(
     lane: Lane, shape: tuple[int, int], count: int
 ) -> None:
     chosen = [s for s in samples(shape) if np.abs(s.e).max() < 1e3]
@@ -355,9 +360,9 @@ def test_steps_with_memory_on_every_lane_agree_with_python(
             read = how.estimates(lin, start)
             rank_lost = lin.sigma_min <= 1e-6 * max(lin.sigma[0], 1e-300)
             if rank_lost and shape[0] > shape[1]:
-                continue  # rounding decides the range of J
+                continue  # rounding errors decide the range of J
             if restarts(lin, start):
-                continue  # rounding decides which of several equal directions are followed
+                continue  # rounding errors decide which directions of equal σ are followed
             off = np.linalg.norm(dq[i] - here)
             most = sensitivity(lin, memory, how.max_gain) * np.linalg.norm(lin.e)
             assert off <= most + 1e-12 * how.max_gain
@@ -373,7 +378,7 @@ def test_steps_with_memory_on_every_lane_agree_with_python(
 
 
 def restarts(lin: Linearization, start: SingularSubspace) -> bool:
-    """Return whether the directions restart with only some of several equal singular values."""
+    """Return whether a restart would include only some directions of equal singular values."""
     count = start.U.shape[1]
     if count == len(lin.sigma) or lin.sigma[-count - 1] - lin.sigma[-count] > 1e-9 * lin.sigma[0]:
         return False
@@ -381,7 +386,7 @@ def restarts(lin: Linearization, start: SingularSubspace) -> bool:
 
 
 def subspaces(lin: Linearization) -> list[Array]:
-    """Return three initial subspaces: exact, off by 1 %, and that of the largest values."""
+    """Return three initial subspaces: exact, off by 1 %, and that of the largest σ."""
     count = min(3, len(lin.sigma))
     exact = SingularSubspace.exact(lin, count).U
     some = np.cos(3 * np.arange(exact.size).reshape(exact.shape) + 1)

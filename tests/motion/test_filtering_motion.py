@@ -1,4 +1,4 @@
-"""The experiments of Maciejewski & Klein that make claims about the filter."""
+"""Experiments of Maciejewski & Klein on the numerical filter, and the claims of the paper."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def jacobian(q: Array) -> Array:
 
 
 def start_at(p: Array) -> Array:
-    """Return the configuration (2,) that reaches p with the elbow to the right."""
+    """Return the configuration (2,) with the elbow to the right whose hand is at p."""
     b = np.arccos((p @ p - LINKS[0] ** 2 - LINKS[1] ** 2) / (2 * LINKS[0] * LINKS[1]))
     away = np.arctan2(LINKS[1] * np.sin(b), LINKS[0] + LINKS[1] * np.cos(b))
     return np.array([np.arctan2(p[1], p[0]) - away, b])
@@ -56,7 +56,7 @@ class Measured:
     integral: float  # sum of ‖ẋ - J q̇‖/‖ẋ‖ from D to A
     speed: float  # largest ‖q̇‖ [rad]
     gain: float  # largest ‖q̇‖/‖ẋ‖
-    jump: float  # largest change of q̇ between intervals, corners aside [rad]
+    jump: float  # largest change of q̇ between intervals, except at corners [rad]
     error: float  # sum of ‖ẋ - J q̇‖/‖ẋ‖ over all sides
 
 
@@ -90,8 +90,8 @@ def by(step: Callable[[Linearization], Array]) -> Move:
     return lambda J, x: step(Linearization(J, x))
 
 
-def test_the_filter_passes_the_inner_singularity() -> None:
-    """With the corrected gain, peak < 4 %, integral < 0.25, speed < 0.05, as the paper claims."""
+def test_past_the_inner_singularity_the_filter_keeps_the_bounds_that_the_paper_claims() -> None:
+    """With the corrected α², peak < 4 %, integral < 0.25 and speed < 0.05."""
     for step in (NumericalFilter(BOUND), StatefulStep(NumericalFilter(BOUND))):
         found = two_link(by(step))
         assert found.peak < 0.04
@@ -101,8 +101,8 @@ def test_the_filter_passes_the_inner_singularity() -> None:
 
 
 def test_the_filter_does_not_chatter() -> None:
-    """Joint speeds change at most 1.2 times as much per step as with variable damping, and the
-    error over the whole square is smaller.
+    """Between steps, joint speeds change at most 1.2 times as much as with variable damping, and
+    the error over the whole square is smaller.
     """
     found = two_link(by(StatefulStep(NumericalFilter(BOUND))))
     variable = two_link(by(DLS(damping.SpeedBound(BOUND))))
@@ -112,7 +112,7 @@ def test_the_filter_does_not_chatter() -> None:
 
 
 def test_estimated_damping_gives_the_digits_printed_in_the_paper() -> None:
-    """With λ from the previous interval's σ̂, peak and integral are the paper's 22 % and 9.94."""
+    """With λ from the σ_min estimated in the previous interval, peak = 22 % and integral = 9.94."""
     J = jacobian(start_at(SQUARE[0]))
     literal = two_link(Estimated.start(J, lambda sigma, _: eq14(sigma, BOUND)))
     ours = two_link(by(StatefulStep(EstimatedDLS(damping.SpeedBound(BOUND)))))
@@ -123,17 +123,17 @@ def test_estimated_damping_gives_the_digits_printed_in_the_paper() -> None:
     assert ours.integral == pytest.approx(literal.integral, rel=1e-12)
 
 
-def test_exact_variable_damping_is_near_the_printed_digits() -> None:
-    """With exact variable damping, peak and integral are near the paper's 22 % and 9.94."""
+def test_damping_by_exact_singular_values_nearly_gives_the_printed_digits() -> None:
+    """The paper prints a peak of 22 % and an integral of 9.94."""
     found = two_link(by(DLS(damping.SpeedBound(BOUND))))
     assert abs(found.peak - 0.22) < 0.005
     assert abs(found.integral - 9.94) < 0.02
     assert found.gain <= BOUND * (1 + 1e-12)
 
 
-def test_the_filter_as_printed_is_no_better_than_variable_damping() -> None:
-    """With α of eq. (14), which damps the singular direction regardless of e, the filter is no
-    better than variable damping, both with z of this interval and with the previous z.
+def test_the_filter_with_alpha_as_printed_has_large_errors() -> None:
+    """α of (14) damps the singular direction for any e: peak > 20 %, in the transcription and in
+    `NumericalFilter(printed=True)`.
     """
     J = jacobian(start_at(SQUARE[0]))
     lin = SingularDirection.exact(Linearization(J, np.zeros(2)))
@@ -158,9 +158,10 @@ def turn_between(R: Array, target: Array) -> Array:
     return 0.5 * np.array([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
 
 
-def test_the_estimate_follows_crossing_singular_values() -> None:
-    """Where the two smallest singular values cross, the last singular vector rotates fast. One
-    undamped inverse iteration per step follows it; the paper's, with λ = 0.1, catches up later.
+def test_the_estimate_of_the_singular_direction_follows_crossing_singular_values() -> None:
+    """Where the two smallest singular values cross, the last singular vector rotates fast. The
+    undamped inverse iteration of the filter, one per step, follows this vector. The iteration of
+    the paper, with λ = 0.1, reaches the vector some steps later.
     """
     robot = supple.load("puma560_mk")
     top, q = robot.fk(TOP), START.copy()

@@ -1,4 +1,4 @@
-"""Damping parameters derived from the robot."""
+"""Parameters of damping rules that `for_robot` derives from a robot."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def one(name: str) -> supple.Robot:
 
 @cache
 def another(name: str) -> supple.Robot:
-    """Return an equal robot that is another object, without cached results."""
+    """Return an equal robot without cached results."""
     return supple.load(name)
 
 
@@ -68,14 +68,14 @@ def test_every_rule_has_parameters_for_every_built_in_robot(
         assert all(0 < number < math.inf for number in numbers)
         assert made == rule.for_robot(robot, rows=rows)
         assert made == rule.for_robot(another(name), rows=rows)
-        # The numbers are not rounding errors: the robot's size is about a meter.
+        # The robots are about a meter large, so smaller parameters would be rounding errors.
         assert all(1e-9 < number < 1e9 for number in numbers), numbers
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
+def test_rules_for_a_robot_damp_a_tenth_of_its_configurations(name: str) -> None:
     robot = supple.load(name)
-    # Of a planar arm, only rows in its plane are used; the others are zero everywhere.
+    # For a planar arm, only rows in its plane are used: the other rows are always zero.
     rows = ("x", "y") if name.startswith("planar") else rows_of(name)[0]
     J = robot.jacobian(robot.random(400, seed=1))
     J = J.reshape(400, -1, J.shape[-1])
@@ -91,7 +91,7 @@ def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
 
 @pytest.mark.parametrize("s", [0.01, 3.0, 1000.0])
 def test_parameters_of_rules_scale_with_the_size_of_the_robot(s: float) -> None:
-    # With position rows only, singular values are lengths.
+    # Singular values of position rows are lengths.
     robot, scaled = (
         supple.Robot(dh([(f * a, alpha, f * d, theta) for a, alpha, d, theta in TABLE]))
         for f in (1.0, s)
@@ -119,7 +119,7 @@ def test_parameters_of_rules_scale_with_the_size_of_the_robot(s: float) -> None:
 def test_rules_made_with_dt_damp_velocities_like_the_displacements_of_a_step(
     rule: type[KernelRule],
 ) -> None:
-    """A rule made with dt damps velocities e = displacement/dt as it damps displacements."""
+    """A rule made with dt gives velocities e the λ² that a rule made without dt gives to dt e."""
     robot, dt = supple.load("panda"), 0.01
     lin = supple.PoseTask().linearize(robot, robot.random(seed=5), velocity=np.full(6, 0.3))
     at_speed = rule.for_robot(robot, dt=dt)
@@ -139,6 +139,6 @@ def test_parameters_of_rules_depend_on_the_given_frames_and_rows() -> None:
     assert Scale.for_robot(robot, ["panda_link4", "panda_hand_tcp"], POSITION).sigma > 0
 
 
-def test_the_default_bound_of_optimal_damping_is_the_slowest_joints_speed() -> None:
+def test_the_default_bound_of_optimal_damping_is_the_smallest_speed_limit_or_1() -> None:
     assert Optimal.for_robot(supple.load("panda")).max_speed == 2.175
-    assert Optimal.for_robot(supple.load("planar2")).max_speed == 1.0  # has no speed limits
+    assert Optimal.for_robot(supple.load("planar2")).max_speed == 1.0  # no speed limits

@@ -1,4 +1,4 @@
-"""Limits hold, and the step inside them is optimal."""
+"""`Limits`: the box of speeds, and optimal steps inside it and inside the norm bound."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def problem(rng: np.random.Generator, m: int, n: int, least: float) -> tuple[Arr
 
 
 def random_box(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
-    """Return a random box: wide, narrow, without interior, excluding zero or unbounded."""
+    """Return a random box, which may be narrow, without interior, unbounded or exclude zero."""
     low, high = -rng.exponential(0.3, n), rng.exponential(0.3, n)
     kind = rng.integers(0, 8, n)
     low[kind == 1], high[kind == 2] = -np.inf, np.inf
@@ -56,9 +56,9 @@ def cost(J: Array, e: Array, lambda2: float, x: Array) -> float:
 
 
 def best_by_trial(J: Array, e: Array, lambda2: float, low: Array, high: Array) -> Array:
-    """Return the minimizer inside the box, by trying all combinations of active bounds.
+    """Return the minimizer inside the box by trying all combinations of active bounds.
 
-    This solves 3ⁿ least-squares problems.
+    There are 3ⁿ combinations.
     """
     n = J.shape[1]
     best, least = np.clip(np.zeros(n), low, high), np.inf
@@ -80,7 +80,7 @@ def best_by_trial(J: Array, e: Array, lambda2: float, low: Array, high: Array) -
 
 
 def check_kkt(J: Array, e: Array, lambda2: float, low: Array, high: Array, x: Array) -> None:
-    """Check that the gradient of the cost vanishes inside the box, or points outwards at bounds."""
+    """Check that the cost falls in no direction that the box allows."""
     assert (x >= low).all()
     assert (x <= high).all()
     gradient = J.T @ (J @ x - e) + lambda2 * x
@@ -94,7 +94,7 @@ def check_kkt(J: Array, e: Array, lambda2: float, low: Array, high: Array, x: Ar
 
 @pytest.mark.parametrize("least", LEAST)
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (3, 3), (3, 5), (6, 4)], ids=str)
-def test_a_step_in_a_box_is_the_minimizer_found_by_trial(
+def test_a_step_in_a_box_is_the_best_of_all_combinations_of_active_bounds(
     shape: tuple[int, int], least: float
 ) -> None:
     rng = np.random.default_rng((*shape, int(1e6 * least)))
@@ -120,7 +120,7 @@ def test_a_step_in_a_box_is_the_minimizer_found_by_trial(
 def test_limited_steps_satisfy_the_kkt_conditions(
     seed: int, shape: tuple[int, int], least: float, lambda2: float
 ) -> None:
-    """KKT conditions hold with the applied damping, which is that of the step or 1e-12 ‖J‖²."""
+    """The λ² applied is that of the step, or 1e-12 ‖J‖² if that is larger."""
     rng = np.random.default_rng(seed)
     J, e = problem(rng, *shape, least)
     low, high = random_box(rng, shape[1])
@@ -128,7 +128,7 @@ def test_limited_steps_satisfy_the_kkt_conditions(
     dq = DLS(damping.Constant(lambda2))(Linearization(J, e))
     x, side, used = limits.applied(dq, J, lambda2, low, high)
     assert lambda2 <= used <= max(lambda2, 1.001e-12 * np.sum(J * J))
-    # With more damping than the step's, x minimizes ‖J (x - dq)‖² + λ²‖x - dq‖² for the given dq.
+    # If λ² is larger than that of the step, x minimizes ‖J (x - dq)‖² + λ²‖x - dq‖².
     if used == lambda2:
         check_kkt(J, e, used, low, high, x)
     else:
@@ -139,7 +139,7 @@ def test_limited_steps_satisfy_the_kkt_conditions(
 
 @pytest.mark.parametrize("isa", _core.isas())
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_limited_steps_of_a_batch_are_those_of_its_rows(isa: str, dtype: type) -> None:
+def test_limited_steps_of_a_batch_equal_steps_limited_one_by_one(isa: str, dtype: type) -> None:
     rng = np.random.default_rng(3)
     count, m, n = 203, 6, 7
     J = np.array([problem(rng, m, n, LEAST[i % 5])[0] for i in range(count)]).astype(dtype)
@@ -171,7 +171,7 @@ def test_limited_steps_of_a_batch_are_those_of_its_rows(isa: str, dtype: type) -
 def test_limited_steps_of_a_batch_satisfy_the_kkt_conditions(
     shape: tuple[int, int], dtype: type
 ) -> None:
-    """The KKT conditions of ‖J (x - dq)‖² + λ²‖x - dq‖² hold, up to rounding of the gradient."""
+    """The cost is ‖J (x - dq)‖² + λ²‖x - dq‖²; the tolerance is for rounding of its gradient."""
     rng = np.random.default_rng(shape)
     (m, n), count = shape, nightly(500, 150)
     J = np.array([problem(rng, m, n, LEAST[i % 5])[0] for i in range(count)]).astype(dtype)
@@ -205,10 +205,10 @@ def test_limited_steps_of_a_batch_satisfy_the_kkt_conditions(
 
 @settings(max_examples=nightly(100, 40), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(LEAST), st.sampled_from([1e-6, 1e-3, 0.1]))
-def test_limited_steps_keep_box_and_norm_with_the_least_damping(
+def test_limited_steps_keep_the_norm_bound_with_the_least_additional_damping(
     seed: int, least: float, lambda2: float
 ) -> None:
-    """The result minimizes the cost with the smallest additional damping that keeps the bound."""
+    """The result minimizes the cost inside the box with the least λ² that keeps the bound."""
     rng = np.random.default_rng(seed)
     m, n = 3, 4
     J, e = problem(rng, m, n, least)
@@ -241,10 +241,10 @@ def test_mode_scale_of_limits_keeps_the_direction_of_a_step(seed: int) -> None:
     assert np.linalg.norm(x) <= 1.2 * (1 + 1e-15)
     factor = x @ dq / (dq @ dq)
     np.testing.assert_allclose(x, factor * dq, atol=1e-15)
-    if side.any():  # some joint is at a bound: the motion is not slower than necessary
+    if side.any():  # a joint is at its bound: the step is as long as possible
         j = int(np.flatnonzero(side)[0])
         assert x[j] == pytest.approx(high[j] if side[j] > 0 else low[j])
-    low[0], high[0] = 0.2, 0.3  # this joint must move, regardless of the others
+    low[0], high[0] = 0.2, 0.3  # this joint must move, so the direction cannot be kept
     x = limits.applied(dq, np.eye(n), 0.1, low, high)[0]
     assert 0.2 <= x[0] <= 0.3
 
@@ -269,7 +269,7 @@ def arm(**more: object) -> Limits:
 def test_a_joint_at_rest_inside_its_limits_stays_inside_for_any_command(
     start: float, acceleration: float, dt: float, wishes: list[float]
 ) -> None:
-    """Limits on position, speed and acceleration hold for any commands, also toward limits."""
+    """The joint also keeps its limits on speed and acceleration."""
     limits = arm(max_acceleration=[acceleration])
     q, speed = start, 0.0
     for wish in [*wishes, *[1.0] * 60, *[-1.0] * 60]:
@@ -297,18 +297,19 @@ def test_a_joint_reaches_its_limit_and_brakes_as_late_as_possible() -> None:
 
 @pytest.mark.parametrize("acceleration", [10.0, np.inf])
 @pytest.mark.parametrize("start", [1.5, -3.0])
-def test_a_joint_outside_its_limits_comes_back(start: float, acceleration: float) -> None:
+def test_a_joint_outside_its_range_returns_although_it_is_commanded_outside(
+    start: float, acceleration: float
+) -> None:
     limits, q, speed, dt = arm(max_acceleration=[acceleration]), start, 0.0, 1e-3
     away = abs(start) - 1
     for _ in range(nightly(3000, 1600)):
         low, high = (float(end[0]) for end in limits.box([q], [speed], dt))
         assert low <= high
-        speed = float(np.clip(2.0 * np.sign(start), low, high))  # commanded further outside
+        speed = float(np.clip(2.0 * np.sign(start), low, high))  # the command is further outside
         assert abs(speed) <= 2.0
         q += speed * dt
-        assert (
-            abs(q) - 1 <= max(away, 0) + 1e-12
-        )  # never further outside, once the joint has reversed its motion
+        # The joint never moves further outside after it has reversed its motion.
+        assert abs(q) - 1 <= max(away, 0) + 1e-12
         away = min(away, abs(q) - 1) if speed * start < 0 else max(away, abs(q) - 1)
     assert abs(q) <= 1 + 1e-12
 
@@ -324,7 +325,7 @@ def test_infinite_limits_do_not_change_a_step() -> None:
     assert used == 0.0
 
 
-def test_limits_for_a_robot_are_its_own_with_the_given_factors() -> None:
+def test_limits_for_a_robot_are_its_own_times_the_given_factors() -> None:
     robot = supple.load("panda")
     limits = Limits.for_robot(robot, max_acceleration=10.0, speed_factor=0.5, max_norm=1.5)
     np.testing.assert_array_equal(limits.lower, robot.lower)
@@ -349,7 +350,7 @@ def test_limits_for_a_robot_are_set_by_number_array_or_joint_name() -> None:
         Limits.for_robot(robot, max_speed={"panda_jiont3": 1.0})
 
 
-def test_limits_are_shown_by_joint_with_units() -> None:
+def test_the_repr_of_limits_lists_each_joint_with_units() -> None:
     robot = supple.load("stanford")
     limits = Limits.for_robot(robot, max_acceleration={robot.joint_names[2]: 3.0}, max_norm=2.0)
     first, *rest = repr(limits).splitlines()
@@ -423,7 +424,7 @@ def test_bad_arguments_of_the_methods_of_limits_are_refused(
 
 
 def test_the_norm_bound_scales_a_step_that_hardly_moves_the_task() -> None:
-    """If J is much smaller than λ, minimizing λ²‖x - dq‖² within ‖x‖ <= bound scales dq."""
+    """If ‖J‖ is much smaller than λ, the step is the multiple of dq with the norm of the bound."""
     dq = np.array([3.0, -1.0, 2.0])
     for J, lambda2 in itertools.product((0.0, 1e-12, 1e-6), (1e-3, 1.0, 1e3)):
         x, _, _ = free(3, max_norm=0.5).applied(

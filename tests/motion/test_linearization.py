@@ -1,4 +1,4 @@
-"""A linearization: laws of its decomposition and derived quantities, and bad input."""
+"""`Linearization`: laws of its decomposition and of derived quantities, and bad input."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_measures_of_a_linearization_agree_with_sixty_digit_arithmetic(
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2, 3])
-def test_rank_and_condition_are_right_at_exact_singularities(lost: int) -> None:
+def test_at_exact_singularities_the_rank_is_exact_and_the_condition_infinite(lost: int) -> None:
     for scale in (1e-300, 1e-9, 1.0, 1e150):
         J = np.diag(np.append([3.0, 2.0, 1.0][: 3 - lost], np.zeros(lost))) * scale
         lin = Linearization(J, np.ones(3))
@@ -69,7 +69,7 @@ def test_rank_and_condition_are_right_at_exact_singularities(lost: int) -> None:
 
 
 def test_manipulability_and_condition_overflow_to_infinity_not_nan() -> None:
-    # The product of the largest singular values overflows; times zero it would be NaN.
+    # The product of the three largest singular values overflows; times zero, it would be NaN.
     lin = Linearization(np.diag([1e150, 1e150, 1e150, 0.0]), np.ones(4))
     assert lin.manipulability == 0
     assert lin.condition == math.inf
@@ -77,7 +77,7 @@ def test_manipulability_and_condition_overflow_to_infinity_not_nan() -> None:
     assert Linearization(np.diag([1e150, 1e-300]), np.ones(2)).condition == math.inf
 
 
-def test_the_rank_counts_singular_values_relative_to_the_largest() -> None:
+def test_the_rank_counts_singular_values_above_a_fraction_of_the_largest() -> None:
     for scale in (1e-100, 1.0, 1e100):
         for ratio, rank in ((1e-13, 2), (1e-14, 2), (1e-15, 1), (0.0, 1)):
             assert Linearization(np.diag([1.0, ratio]) * scale, np.ones(2)).rank == rank
@@ -87,7 +87,7 @@ def test_the_rank_counts_singular_values_relative_to_the_largest() -> None:
 # ---- before ------------------------------------------------------------------------------------
 
 
-def test_change_is_the_norm_of_the_difference_from_the_last_jacobian() -> None:
+def test_change_is_the_norm_of_the_difference_from_the_previous_jacobian() -> None:
     J = np.arange(12.0).reshape(3, 4)
     first = Linearization(J, np.ones(3))
     assert first.change == 0
@@ -97,7 +97,7 @@ def test_change_is_the_norm_of_the_difference_from_the_last_jacobian() -> None:
     assert Linearization(J, np.zeros(3), before=first).change == 0
 
 
-def test_a_linearization_refers_to_the_previous_one_only() -> None:
+def test_the_previous_linearization_of_a_linearization_has_no_previous_one() -> None:
     last = None
     for i in range(5):
         last = Linearization(np.eye(2) * (i + 1), np.full(2, i), last)
@@ -109,7 +109,7 @@ def test_a_linearization_refers_to_the_previous_one_only() -> None:
             assert last.before.manipulability == pytest.approx(i**2)
 
 
-def test_a_new_linearization_does_not_change_the_one_before_it() -> None:
+def test_a_new_linearization_does_not_change_the_previous_one() -> None:
     first = Linearization(np.eye(2), np.ones(2))
     second = Linearization(np.eye(2), np.ones(2), first)
     third = Linearization(np.eye(2), np.ones(2), second)
@@ -141,14 +141,14 @@ def test_stacked_linearizations_have_the_rows_of_all_parts() -> None:
     assert both.change == pytest.approx(math.hypot(first.change, second.change))
     assert both.before is not None
     assert (stacked([first]).J == first.J).all()
-    # If one part has no `before` or no names, the stack has none.
+    # If one part has no `before` or no names of rows, the stack has none, either.
     new = Linearization(second.J, second.e)
     assert stacked([first, new]).before is None
     assert stacked([first, new]).rows == ()
     assert stacked((first, new, second)).J.shape == (7, 7)
 
 
-def test_linearizations_that_do_not_fit_are_not_stacked() -> None:
+def test_stacking_no_linearizations_or_different_numbers_of_columns_is_refused() -> None:
     with pytest.raises(InputError, match="at least one linearization is needed; given: none"):
         stacked([])
     wide, narrow = (Linearization(np.ones((2, n)), np.ones(2)) for n in (7, 6))
@@ -172,7 +172,7 @@ def test_linearizations_that_do_not_fit_are_not_stacked() -> None:
         ([], []),
     ],
 )
-def test_wrong_shapes_of_a_linearization_are_named(J: object, e: object) -> None:
+def test_errors_about_a_linearization_name_wrong_shapes(J: object, e: object) -> None:
     given = re.escape(f"given: {np.shape(J)} and {np.shape(e)}")
     said = rf"J must be \(\.\.\., m, n\) and e \(\.\.\., m\).*{given}"
     with pytest.raises(InputError, match=said):
@@ -212,7 +212,7 @@ def test_too_few_names_of_rows_are_refused() -> None:
         Linearization(np.ones((3, 4)), np.ones(3), rows=("x", "y"))
 
 
-def test_a_configuration_is_kept_and_one_of_another_size_is_refused() -> None:
+def test_a_linearization_keeps_its_configuration_and_refuses_one_of_wrong_size() -> None:
     q = np.arange(4.0)
     lin = Linearization(np.ones((3, 4)), np.ones(3), q=q)
     q[0] = 7
@@ -232,7 +232,7 @@ def test_a_configuration_is_kept_and_one_of_another_size_is_refused() -> None:
         Linearization(np.ones((1, 2)), np.ones(1), q=np.array([np.nan, 0]))
 
 
-def test_linearizations_of_lists_integers_and_float32_are_double() -> None:
+def test_linearizations_of_lists_integers_and_float32_have_float64_arrays() -> None:
     for J, e in (([[1, 2], [3, 4]], [5, 6]), (np.ones((2, 2), np.float32), np.ones(2, np.int8))):
         lin = Linearization(J, e)  # type: ignore[arg-type]
         assert lin.J.dtype == lin.e.dtype == np.float64

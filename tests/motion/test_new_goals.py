@@ -1,6 +1,6 @@
-"""Goals that are added as CONTRIBUTING.md says obey the laws of all goals, in all functions.
+"""Goals added as CONTRIBUTING.md describes obey the laws of all goals.
 
-`make test-recipes` compiles the whole library with them.
+`make test-recipes` compiles the whole library with these goals.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ ROBOTS: dict[str, Callable[[], sp.Robot]] = {
     "floating_arm": floating_arm,
     "humanoid": lambda: humanoid().with_base("floating"),
 }
-ARMS = ("panda",)  # without ball joints, the order of two rotations counts
+ARMS = (
+    "panda",
+)  # robots without ball joints; with these, second derivatives depend on the order of rotations
 
 
 @pytest.fixture(scope="module")
 def headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the headers with the new goals."""
+    """Return the folder of a copy of the headers with the new goals."""
     folder = tmp_path_factory.mktemp("headers")
     shutil.copytree(ROOT / "include", folder / "include")
     (folder / "src/supple/tasks").mkdir(parents=True)
@@ -51,7 +53,7 @@ def program(name: str, headers: Path) -> Program:
 
 
 def tasks_of(p: Program) -> dict[str, Given]:
-    """Return tasks of the new goals and of others."""
+    """Return tasks of the new goals and of goals of the library, by name."""
     a, b, c = p.frames
     six = {"rows": range(6), "weights": (1.0, 0.5, 2.0, 1.0, 1.5, 0.3)}
     return {
@@ -71,7 +73,7 @@ def tasks_of(p: Program) -> dict[str, Given]:
 
 
 def each_case(p: Program) -> list[tuple[str, Given, Array, Array, Array]]:
-    """Return tasks with configurations, speeds and factors of the rows."""
+    """Return tasks by name, each with a random q, q̇, and a factor for each of its rows."""
     rng = np.random.default_rng(3)
     return [
         (name, task, rng.uniform(-1.5, 1.5, p.n), rng.normal(size=p.n), rng.normal(size=task.rows))
@@ -81,12 +83,12 @@ def each_case(p: Program) -> list[tuple[str, Given, Array, Array, Array]]:
 
 
 def is_derivative(name: str) -> bool:
-    """Return whether rows are derivatives of a quantity, which an angular velocity is not."""
+    """Return whether rows are derivatives of a quantity; angular velocities are not."""
     return not name.startswith(("pose", "axis"))
 
 
 def slope(f: Callable[[Array], Array], p: Program, q: Array, v: Array) -> Array:
-    """Return the derivative of a function along v."""
+    """Return the derivative of a function of q along v, by central differences."""
     return np.asarray((f(p.moved(q, v, H)) - f(p.moved(q, v, -H))) / (2 * H))
 
 
@@ -100,7 +102,9 @@ def p(request: pytest.FixtureRequest, headers: Path) -> Program:
     return program(request.param, headers)
 
 
-def test_formulas_of_a_goal_are_derivatives_of_each_other(p: Program) -> None:
+def test_j_is_minus_the_derivative_of_e_and_the_bias_is_the_derivative_of_j_q_dot(
+    p: Program,
+) -> None:
     def check(name: str, task: Given, q: Array, v: Array, _: Array) -> None:
         here = p.evaluate(task, q, qd=v)
         e = p.evaluate(task, q, target=here.reached).e
@@ -128,7 +132,7 @@ def test_general_formulas_give_the_second_derivatives_of_any_goal(p: Program) ->
         *_, g, bends = p.bends(task, q, u, v)
         along = [slope(lambda x: u @ p.evaluate(task, x).J, p, q, one) for one in (v, *np.eye(p.n))]
         every = np.array(along[1:])
-        # Rotations of a ball joint do not commute: the mean of both orders counts.
+        # Rotations of a ball joint do not commute: the result is the mean of both orders.
         close(g, 0.5 * (along[0] + every @ v), f"gradient of {name}")
         close(bends, 0.5 * (every + every.T), f"second derivatives of {name}")
 
@@ -138,7 +142,9 @@ def test_general_formulas_give_the_second_derivatives_of_any_goal(p: Program) ->
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_general_second_derivatives_agree_with_those_of_each_goal(name: str, headers: Path) -> None:
+def test_general_second_derivatives_agree_with_the_formulas_of_each_goal(
+    name: str, headers: Path
+) -> None:
     p = program(name, headers)
     for task, given, q, v, u in each_case(p):
         if is_derivative(task):

@@ -1,4 +1,4 @@
-"""A task that only this file defines works in every function."""
+"""A class of tasks that is defined in this file works in every function."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def midpoint(q: Array) -> Array:
     return np.mean([PANDA.fk(q, frame)[..., :3, 3] for frame in FRAMES], axis=0)
 
 
-def test_rows_of_the_new_task_are_derivatives_of_its_quantity() -> None:
+def test_rows_of_a_midpoint_task_are_derivatives_of_the_midpoint() -> None:
     lin = sp.linearize(PANDA, TASK, Q, target=np.zeros(3))
     np.testing.assert_allclose(lin.e, -midpoint(Q), atol=1e-12)
     steps = 1e-6 * np.eye(PANDA.dof)
@@ -67,7 +67,7 @@ def test_rows_of_the_new_task_are_derivatives_of_its_quantity() -> None:
     [(), (sp.PostureTask(),), (sp.AxisTask(FRAMES[1]),)],
     ids=["alone", "posture", "axis"],
 )
-def test_solve_meets_targets_of_the_new_task(others: tuple[Any, ...]) -> None:
+def test_solve_meets_targets_of_a_midpoint_task(others: tuple[Any, ...]) -> None:
     tasks = [TASK, *others]
     more = [
         Q if type(one) is sp.PostureTask else PANDA.fk(Q, FRAMES[1])[:, :3, 2] for one in others
@@ -90,7 +90,7 @@ def test_solve_meets_targets_of_the_new_task(others: tuple[Any, ...]) -> None:
     assert np.delete(again.success, 2).all()
 
 
-def test_a_servo_follows_targets_and_velocities_of_the_new_task() -> None:
+def test_a_servo_follows_targets_and_velocities_of_a_midpoint_task() -> None:
     servo = sp.Servo(PANDA, TASK, dt=0.01)
     q = PANDA.neutral()
     goal = midpoint(q) + np.array([0.03, -0.02, 0.04])
@@ -104,7 +104,7 @@ def test_a_servo_follows_targets_and_velocities_of_the_new_task() -> None:
         servo(q, target=np.zeros(4))
 
 
-def test_paths_and_batches_of_velocities_accept_the_new_task() -> None:
+def test_plan_path_simulate_and_velocities_follow_a_midpoint_task() -> None:
     q = np.array([0.1, 0.4, -0.2, -1.5, 0.3, 1.9, 0.2])
     begin = midpoint(q)
     line = begin + np.linspace(0, 1, 100)[:, None] * [0.05, 0.0, -0.05]
@@ -121,7 +121,7 @@ def test_paths_and_batches_of_velocities_accept_the_new_task() -> None:
 
 
 def test_targets_of_a_subclass_are_converted_by_its_own_method() -> None:
-    """The compiled code reads targets of a PositionTask directly, but not of this class."""
+    """Compiled code reads targets of a PositionTask itself, but not those of this subclass."""
 
     @dataclass(frozen=True)
     class InMillimeters(sp.PositionTask):

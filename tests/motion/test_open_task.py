@@ -1,4 +1,4 @@
-"""Open tasks, whose rows a user defines, work everywhere that takes a task."""
+"""Open tasks, whose rows a user defines, work in every function that takes a task."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def slopes(q: Array) -> Array:
 
 
 def both(q: Array) -> tuple[Array, Array]:
-    """Return value and Jacobian."""
+    """Return the value and the Jacobian."""
     return value(q), slopes(q)
 
 
@@ -48,7 +48,7 @@ each_form = pytest.mark.parametrize("task", OPEN.values(), ids=OPEN)
 
 @each_form
 def test_rows_of_an_open_task_are_those_of_its_function(task: OpenTask) -> None:
-    """J and e are those of the function, for a batch and for one configuration."""
+    """This holds for a batch and for one configuration."""
     q = Q + 0.1 * np.arange(6).reshape(2, 3, 1)
     target = np.array([0.3, -0.2])
     lin = linearize(PANDA, [PositionTask(), task], q, [np.zeros(3), target])
@@ -61,8 +61,8 @@ def test_rows_of_an_open_task_are_those_of_its_function(task: OpenTask) -> None:
 
 
 @each_form
-def test_bias_acceleration_is_the_second_derivative(task: OpenTask) -> None:
-    """J̇q̇ is the derivative of J q̇ along a line."""
+def test_the_bias_acceleration_of_an_open_task_is_the_derivative_of_j_q_dot(task: OpenTask) -> None:
+    """The bias J̇q̇ is compared with differences of J q̇ along a line."""
     qd = np.array([0.3, -0.5, 0.2, 0.7, -0.1, 0.4, 0.6])
     lin = linearize(PANDA, task, Q, qd=qd)
     h = 1e-6
@@ -72,8 +72,10 @@ def test_bias_acceleration_is_the_second_derivative(task: OpenTask) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 @each_form
-def test_a_servo_takes_the_step_of_the_stacked_rows(task: OpenTask, first: bool) -> None:
-    """With an open task and a frame in either order, q̇ = Jᵀ(JJᵀ + λ²I)⁻¹(ẋ + gain e)."""
+def test_a_servo_with_an_open_task_and_a_frame_steps_by_their_stacked_rows(
+    task: OpenTask, first: bool
+) -> None:
+    """In either order of the tasks, q̇ = Jᵀ(JJᵀ + λ²I)⁻¹(ẋ + gain e)."""
     tasks = [task, PositionTask()] if first else [PositionTask(), task]
     target, p = np.array([0.3, -0.2]), np.array([0.4, 0.1, 0.5])
     targets = [target, p] if first else [p, target]
@@ -92,7 +94,7 @@ def test_a_servo_takes_the_step_of_the_stacked_rows(task: OpenTask, first: bool)
 
 
 def test_weights_of_an_open_task_multiply_its_rows() -> None:
-    """A weight multiplies its row, so that its square appears in the cost."""
+    """The squares of the weights therefore appear in the cost."""
     servo = Servo(PANDA, WEIGHTED, dt=0.01, step=STEP, limits=Limits.none(PANDA))
     servo(Q, [0.1, 0.2])
     W = np.diag([2.0, 0.5])
@@ -105,8 +107,8 @@ def test_weights_of_an_open_task_multiply_its_rows() -> None:
     np.testing.assert_allclose(rows.error(PANDA, Q, np.ones(2)), W @ (1 - value(Q)), atol=1e-12)
 
 
-def test_an_open_task_of_q_moves_like_a_posture_task() -> None:
-    """f(q) = q gives the motion of a PostureTask, with order=1 and order=2, inside limits."""
+def test_an_open_task_with_value_q_moves_as_a_posture_task() -> None:
+    """This holds with order=1 and order=2, inside limits."""
     target = Q + np.array([0.5, -0.3, 2.0, 0.4, 0.1, 0.2, -0.6])
     limits = Limits.for_robot(PANDA, max_speed=0.5, max_acceleration=4.0)
     for order in (1, 2):
@@ -120,8 +122,8 @@ def test_an_open_task_of_q_moves_like_a_posture_task() -> None:
         np.testing.assert_allclose(ends[1], ends[0], atol=1e-9)
 
 
-def test_joint_limits_hold_in_every_step_of_a_servo() -> None:
-    """Within limits the step is the constrained minimum of the cost with the open task's rows."""
+def test_a_servo_with_an_open_task_keeps_limits_and_minimizes_its_cost_inside_them() -> None:
+    """Limits hold in each step, and the step is the minimizer of the cost inside them."""
     limits = Limits.for_robot(PANDA, max_speed=0.3)
     servo = Servo(PANDA, [OpenTask(both), PositionTask()], dt=0.01, step=STEP, limits=limits)
     servo(Q, [np.array([3.0, -2.0]), np.array([0.2, 0.3, -0.2])])
@@ -134,8 +136,8 @@ def test_joint_limits_hold_in_every_step_of_a_servo() -> None:
     assert supple.StepStatus.SPEED_LIMIT in servo.status
 
 
-def test_priority_keeps_the_open_task_first() -> None:
-    """A lower task does not change an open task above it."""
+def test_a_lower_task_does_not_change_the_motion_of_an_open_task() -> None:
+    """The step is `Priority`."""
     tasks = [OpenTask(both), PositionTask()]
     servo = Servo(PANDA, tasks, dt=0.01, step=Priority(STEP), limits=Limits.none(PANDA))
     servo(Q, [np.array([0.3, -0.2]), np.array([5.0, 0.3, -0.2])])
@@ -144,7 +146,7 @@ def test_priority_keeps_the_open_task_first() -> None:
 
 
 def test_a_filter_and_the_default_step_bring_an_open_task_to_its_target() -> None:
-    """A filter, and the default damping, bring an open task to its target."""
+    """The filter is `NumericalFilter`."""
     target = [np.array([0.5, -0.3]), np.array([0.4, 0.1, 0.5])]
     for step in (NumericalFilter(2.0), None):
         motion = supple.simulate(
@@ -161,7 +163,7 @@ def test_a_filter_and_the_default_step_bring_an_open_task_to_its_target() -> Non
 
 
 def test_velocities_of_open_tasks_are_the_first_step_of_a_servo() -> None:
-    """A batch of velocities, with and without limits, is the first step of a Servo."""
+    """This holds with and without limits."""
     tasks = (OpenTask(both), PositionTask())
     q = Q + 0.1 * np.arange(4)[:, None]
     asked = [np.array([1.0, -0.2]), np.array([0.1, 0.3, -0.2])]
@@ -195,13 +197,13 @@ def test_velocities_of_open_tasks_are_the_first_step_of_a_servo() -> None:
     ],
 )
 def test_wrong_arguments_of_open_tasks_are_named(make: object, words: str) -> None:
-    """A wrong argument raises an error that says what was given and what is expected."""
+    """The error says what was given and what is expected."""
     with np.errstate(all="ignore"), pytest.raises((InputError, UnknownNameError), match=words):
         make()  # type: ignore[operator]
 
 
-def test_an_error_of_an_open_task_leaves_the_servo_unchanged() -> None:
-    """An error of the function leaves the Servo as it was."""
+def test_an_error_in_the_function_of_an_open_task_leaves_the_servo_unchanged() -> None:
+    """The next step equals that of a Servo without the error."""
     broken = [False]
 
     def fragile(q: Array) -> float:
@@ -221,8 +223,8 @@ def test_an_error_of_an_open_task_leaves_the_servo_unchanged() -> None:
     np.testing.assert_array_equal(other(Q, [0.3]), servo(Q, [0.3]))
 
 
-def test_solve_meets_open_targets() -> None:
-    """Reachable targets of open tasks are met inside limits: alone, with frames, in batches."""
+def test_solve_meets_reachable_targets_of_open_tasks() -> None:
+    """Targets are met inside limits: of one task, together with frames, and in batches."""
     rng = np.random.default_rng(1)
     q = rng.uniform(PANDA.lower + 0.3, PANDA.upper - 0.3, (5, 7))
     x, p = np.array([value(one) for one in q]), PANDA.fk(q)[:, :3, 3]
@@ -243,18 +245,18 @@ def test_solve_meets_open_targets() -> None:
 
 
 def test_an_open_target_that_cannot_be_met_is_not_called_unreachable() -> None:
-    """A failed search proves nothing for an open task, so the status is NOT_CONVERGED."""
+    """A failed search does not prove that an open target cannot be met: NOT_CONVERGED."""
     task = OpenTask(lambda q: np.sin(q[0]))
     found = solve(PANDA, [1.5], tasks=task, max_seeds=2)
     assert found.status == supple.SolveStatus.NOT_CONVERGED
     assert "not converged" in str(found)
     assert found.position_error == pytest.approx(1.5 - np.sin(found.q[0]), abs=1e-12)
-    assert found.position_error < 0.51  # nearly as close as the sine comes
+    assert found.position_error < 0.51  # the values of the sine end 0.5 before the target
     assert found.restarts == 1
 
 
 def test_open_tasks_work_on_robots_with_a_floating_base() -> None:
-    """J, given or by differences, has a column for each velocity, and J̇q̇ is right."""
+    """J, given or by differences, has a column for each velocity; J̇q̇ is the derivative of J q̇."""
     arm = sp.load("panda").with_base("floating")
     q, qd = arm.random(seed=3), np.random.default_rng(4).normal(size=arm.nv)
 

@@ -1,4 +1,7 @@
-"""Laws of the optimal damping: the bound holds strictly, and no q̇ within it has less error."""
+"""Laws of optimal damping: q̇ keeps the bound, and no other q̇ within the bound errs less.
+
+φ is ‖q̇‖ as a function of λ²; optimal damping is the root of φ(λ²) = bound.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def kernel(rule: Optimal, sigma: Array, gamma: Array) -> Array:
 
 
 def speeds(sigma: Array, gamma: Array, lambda2: Array) -> Array:
-    """Return φ (count,) in long double, without singular values that are zero in the dtype."""
+    """Return φ (count,) in long double; singular values that are zero in the dtype are left out."""
     floor = ZERO * np.finfo(sigma.dtype).eps * sigma[:, :1]
     s, g = sigma.astype(Long), gamma.astype(Long)
     divisor = np.where(sigma > floor, s**2 + lambda2.astype(Long)[:, None], 1)
@@ -60,7 +63,7 @@ def speeds(sigma: Array, gamma: Array, lambda2: Array) -> Array:
 @needs_long
 @rules
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
-def test_optimal_damping_keeps_its_bound_strictly_and_reaches_it(
+def test_the_speed_with_optimal_damping_is_at_most_the_bound_and_reaches_it_if_damped(
     rule: Optimal, dtype: type
 ) -> None:
     rng = np.random.default_rng(18)
@@ -75,7 +78,7 @@ def test_optimal_damping_keeps_its_bound_strictly_and_reaches_it(
         some = lambda2 > 0
         assert some.any()
         assert (phi[some] >= rule.max_speed * (1 - few)).all()
-        # λ² is zero exactly where the pseudoinverse keeps the bound, up to a margin for rounding.
+        # λ² is zero if and only if the pseudoinverse keeps the bound, up to rounding.
         free = speeds(sigma, gamma, np.zeros_like(lambda2))
         assert (free[~some] <= rule.max_speed).all()
         assert (free[some] > rule.max_speed * (1 - few)).all()
@@ -117,7 +120,7 @@ def test_optimal_damping_in_python_keeps_the_bound_in_few_iterations(rule: Optim
             assert phi[0] <= rule.max_speed
             if lambda2 > 0:
                 assert phi[0] >= rule.max_speed * (1 - 128 * EPS)
-    # The largest count found is 26, where q̇ without the tiny σ is already close to the bound.
+    # The largest number found is 26, for a q̇ that is close to the bound without its tiny σ.
     assert max(counts) <= (140 if rule.newton else 40)
     assert rule.newton or np.mean(counts) <= 3
 
@@ -127,7 +130,9 @@ def test_optimal_damping_in_python_keeps_the_bound_in_few_iterations(rule: Optim
 
 @shapes
 @pytest.mark.parametrize("rule", [Optimal(0.5), Optimal(20.0)], ids=key)
-def test_the_damping_is_the_root_found_by_bisection(rule: Optimal, shape: tuple[int, int]) -> None:
+def test_optimal_damping_is_the_root_found_by_bisection(
+    rule: Optimal, shape: tuple[int, int]
+) -> None:
     for sample in samples(shape)[:: {2: 1, 3: 1, 6: 3, 12: 4}[shape[0]]]:
         lambda2, bound = rule(sample.linearization), rule.max_speed
         # A rounding error E of J changes q̇ by (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇), where r is the residual:
@@ -163,7 +168,7 @@ def test_no_other_step_within_the_bound_has_a_smaller_error(
         J, e, bound = sample.J, sample.e, rule.max_speed
         best = step(sample, rule(sample.linearization))
         left = np.linalg.norm(e - J @ best)
-        # Compare with other motions, anywhere in the ball ‖q̇‖ <= bound and near the optimum.
+        # The other steps are anywhere in the ball ‖q̇‖ <= bound, and near the optimum.
         others = rng.standard_normal((60, shape[1]))
         others[30:] = best + others[30:] * bound * 10.0 ** rng.uniform(-6, 0, (30, 1))
         length = np.linalg.norm(others, axis=1)
@@ -179,7 +184,7 @@ def test_no_other_step_within_the_bound_has_a_smaller_error(
 
 
 def iterations(rule: Optimal, m: int, least: float) -> list[int]:
-    """Return the iterations for 50 random spectra with this σ_min and tasks of length about 1."""
+    """Return the numbers of iterations for 50 random spectra with this σ_min and ‖e‖ about 1."""
     rng = np.random.default_rng(17)
     counts = []
     for _ in range(50):
@@ -191,18 +196,18 @@ def iterations(rule: Optimal, m: int, least: float) -> list[int]:
 
 
 @pytest.mark.parametrize("m", [2, 6])
-def test_reciprocal_newton_takes_few_steps_where_newton_takes_many(m: int) -> None:
+def test_near_singularities_reciprocal_newton_takes_few_iterations_and_newton_many(m: int) -> None:
     decades = 10.0 ** -np.arange(1, 9)
     reciprocal = [iterations(Optimal(0.5), m, least) for least in decades]
     plain = [np.mean(iterations(Optimal(0.5, newton=True), m, least)) for least in decades]
     # Measured: at most 9 iterations; means from 2.6 to 4.6.
     assert max(map(max, reciprocal)) <= 10
     assert max(map(np.mean, reciprocal)) <= np.mean(reciprocal[0]) + 0.5
-    # Plain Newton only halves the distance to a far root: 3.3 iterations per decade.
+    # Far from the root, Newton's method halves the distance: 3.3 iterations per decade.
     assert (np.diff(plain) > 2.5).all()
 
 
-# Starts from zero to far too large, in units of the root or, if the root is zero, of σ₁².
+# Starts from zero to far too large, as multiples of the root, or of σ₁² if the root is zero.
 starts = st.one_of(
     st.just(0.0), st.floats(0.5, 2), st.floats(-300, 300).map(lambda decade: 10.0**decade)
 )
@@ -229,7 +234,7 @@ def test_optimal_damping_finds_the_same_root_from_any_start(
         assert warm[1] <= cold[1] + 1
 
 
-def test_a_start_near_the_root_saves_steps() -> None:
+def test_a_start_near_the_root_saves_iterations() -> None:
     rule, saved = Optimal(0.5), []
     for sigma, gamma in zip(*random_spectra(np.random.default_rng(21), 300, 6), strict=True):
         lin = of_spectrum(np.maximum(sigma, 1e-9), gamma)
@@ -242,8 +247,9 @@ def test_a_start_near_the_root_saves_steps() -> None:
 
 
 def as_printed(sigma: Array, gamma: Array, bound: float, newton: bool, tolerance: float) -> int:
-    """Return the number of iterations of (17) or (18) from λ = 0, transcribed from the paper, with
-    the same aim and stopping rule as `Optimal.solve`.
+    """Return the number of iterations of (17) or (18) of the paper from λ = 0.
+
+    The aim and the stopping rule are those of `Optimal.solve`.
     """
     lam, steps, most, aim = 0.0, 0, bound, bound * (1 - tolerance)
     while True:
@@ -272,7 +278,7 @@ def test_from_zero_optimal_damping_takes_the_iterations_of_the_paper(
 @needs_long
 @pytest.mark.parametrize("tolerance", [0.5, 1e-2, 1e-6])
 @rules
-def test_the_tolerance_of_optimal_damping_never_exceeds_the_bound(
+def test_with_any_tolerance_optimal_damping_keeps_the_bound(
     rule: Optimal, tolerance: float
 ) -> None:
     sigma, gamma = random_spectra(np.random.default_rng(24), 200, 6)
@@ -284,26 +290,26 @@ def test_the_tolerance_of_optimal_damping_never_exceeds_the_bound(
     assert (phi <= rule.max_speed).all()
     assert (phi[lambda2 > 0] >= rule.max_speed * (1 - tolerance) * (1 - 64 * EPS)).all()
     for a, b in zip(rough, exact, strict=True):
-        assert (a[0] > 0) == (b[0] > 0)  # an undamped step that obeys the bound stays undamped
+        assert (a[0] > 0) == (b[0] > 0)  # the tolerance does not decide whether a step is damped
         assert a[1] <= b[1]
 
 
 @pytest.mark.parametrize("wrong", [-1e-3, 1.0, np.nan, "some", True])
-def test_an_invalid_tolerance_of_optimal_damping_is_named(wrong: object) -> None:
+def test_an_invalid_tolerance_of_optimal_damping_is_refused(wrong: object) -> None:
     lin = of_spectrum(np.ones(2), np.ones(2))
     with pytest.raises(supple.errors.InputError, match="tolerance"):
         Optimal(1.0).solve(lin, tolerance=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "near", True])
-def test_an_invalid_start_of_optimal_damping_is_named(wrong: object) -> None:
+def test_an_invalid_start_of_optimal_damping_is_refused(wrong: object) -> None:
     with pytest.raises(supple.errors.InputError, match="start"):
         Optimal(1.0).solve(of_spectrum(np.ones(2), np.ones(2)), wrong)  # type: ignore[arg-type]
 
 
 @rules
 def test_optimal_damping_in_kernel_and_python_agree(rule: Optimal) -> None:
-    # Rounding errors of the two twins differ; their effect on λ² depends on the slope of φ.
+    # λ² may differ by rounding errors divided by the slope of φ, so φ is compared.
     lins = hard_spectra(6, 1e3, 1e-3, float)
     sigma, gamma = np.array([x.sigma for x in lins]), np.array([x.gamma for x in lins])
     past = np.array([history(x) for x in lins])

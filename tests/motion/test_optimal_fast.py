@@ -1,4 +1,4 @@
-"""Laws of the optimally damped step in a batch: equal to Python's SVD, and never above Δ."""
+"""Laws of optimally damped steps of a batch: equal to the SVD in Python, ‖q̇‖ <= Δ."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_optimally_damped_steps_of_a_batch_agree_with_python(
     for sample, there in zip(cases, dq, strict=True):
         lin = Linearization(sample.J, sample.e)
         here, lambda2 = step(lin), step.rule(lin)
-        # J has rounding errors, as in test_the_damping_is_the_root_found_by_bisection.
+        # J has rounding errors, as in test_optimal_damping_is_the_root_found_by_bisection.
         blur = float(papers.measures(sample.J, sample.e, None).blur)
         least = lambda2 + (lin.sigma[max(lin.rank, 1) - 1]) ** 2
         size, speed = np.linalg.norm(sample.e), np.linalg.norm(here)
@@ -40,7 +40,7 @@ def test_optimally_damped_steps_of_a_batch_agree_with_python(
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
-def test_many_steps_are_all_within_the_bound(dtype: type) -> None:
+def test_many_optimally_damped_steps_keep_the_bound(dtype: type) -> None:
     rng = np.random.default_rng(4)
     few = 128 * np.finfo(dtype).eps
     for m, n in ((6, 7), (6, 6), (3, 7), (2, 3), (6, 9)):
@@ -53,7 +53,7 @@ def test_many_steps_are_all_within_the_bound(dtype: type) -> None:
         e = (U @ gamma[..., None])[..., 0].astype(dtype)
         for bound in (0.5, 20.0):
             dq, lambda2 = in_kernel(DLS(Optimal(bound)), J, e)
-            # The rounding error of this sum is far smaller than the margin below the bound.
+            # The rounding error of this norm is far smaller than the margin to the bound.
             speed = np.sqrt((dq.astype(np.float64) ** 2).sum(axis=-1))
             assert (speed <= bound).all()
             assert (speed[lambda2 > 0] >= bound * (1 - few)).all()
@@ -61,10 +61,10 @@ def test_many_steps_are_all_within_the_bound(dtype: type) -> None:
             assert (lambda2 == 0).any()
 
 
-def test_the_method_of_dls_is_chosen_by_name() -> None:
+def test_the_methods_of_dls_agree_and_auto_takes_the_svd_only_where_needed() -> None:
     rng = np.random.default_rng(6)
     J, e = rng.normal(size=(50, 6, 7)), rng.normal(size=(50, 6))
-    J[7, 3] = J[7, 2]  # rank-deficient, which only singular values reveal
+    J[7, 3] = J[7, 2]  # rank-deficient
     rule = Optimal(0.1)
     auto, fast, svd = (in_kernel(DLS(rule, way), J, e) for way in ("auto", "cholesky", "svd"))  # type: ignore[arg-type]
     assert auto[0].tobytes() == fast[0].tobytes()

@@ -1,4 +1,4 @@
-"""A user's class of tasks behaves in every function as the task that it is made from."""
+"""A user's class of tasks gives in every function the results of the task that it contains."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from supple.tasks import CenterOfMassTask, OpenTask, Task
 from task_functions import functions, outcome
 
 Array = np.ndarray
-UNITS = 1024  # per meter, or per rad: a power of two, so that conversions are exact
+UNITS = 1024  # per meter or rad; a power of two makes conversions exact
 COUNT = 2
 
 
 @dataclass(frozen=True)
 class Example:
-    """A task with targets and velocities, and the form of targets in a class of its own.
+    """A task with targets and velocities, and the conversion of targets for a user's class.
 
     Attributes:
         task: The task.
         targets: Targets (K, ...).
         velocities: Velocities (K, ...).
-        own: Converts targets to the form of the user's class.
-        read: The inverse of `own`.
+        own: Function that converts targets to the form of the user's class.
+        read: Inverse function of `own`.
     """
 
     task: Task
@@ -44,7 +44,7 @@ class Example:
 
     @property
     def twists(self) -> Array:
-        """The velocities in the form of `velocities` for tasks of frames, (K, 6)."""
+        """Velocities (K, 6) as twists, for tasks of frames."""
         if self.velocities.shape[-1] != 3 or isinstance(self.task, CenterOfMassTask):
             return self.velocities
         turning = isinstance(self.task, sp.OrientationTask | sp.AxisTask)
@@ -65,7 +65,7 @@ def transposed(R: Array) -> Array:
 
 
 def farther(T: Array) -> Array:
-    """Return poses with positions in other units."""
+    """Return poses with positions in units of 1/1024 m."""
     return T * np.where(np.arange(4) == 3, [[UNITS]] * 3 + [[1.0]], 1.0)
 
 
@@ -82,12 +82,12 @@ KINDS = ("pose", "rows", "about", "position", "orientation", "axis", "mass", "po
 
 
 def example(robot: sp.Robot, kind: str, q: Array) -> Example:
-    """Return a task of a kind with the targets that q (K, nq) reach."""
+    """Return a task of a kind, with the targets that it has at the configurations q (K, nq)."""
     rng = np.random.default_rng(5)
     tip, v = robot.tips[0], 0.05 * rng.normal(size=(len(q), 6))
     T = robot.fk(q, tip)
     x = sp.PostureTask().on(robot).reached(robot, q)
-    last = np.eye(robot.nv)[-1:]  # of the last joint
+    last = np.eye(robot.nv)[-1:]  # the row of the last joint
     examples: dict[str, Callable[[], Example]] = {
         "pose": lambda: Example(sp.PoseTask(tip), T, v, farther, nearer),
         "rows": lambda: Example(sp.PoseTask(tip, rows=("x", "y", "rz")), T, v, farther, nearer),
@@ -111,7 +111,7 @@ def example(robot: sp.Robot, kind: str, q: Array) -> Example:
 
 
 def converting(given: Example) -> tuple[Task, Array, Array]:
-    """Return a task of a subclass with targets and velocities of its own form."""
+    """Return a task of a subclass that reads targets and velocities in a form of its own."""
 
     class Own(type(given.task)):  # type: ignore[misc]
         target_shapes = (given.own(given.targets).shape[1:],)
@@ -127,7 +127,7 @@ def converting(given: Example) -> tuple[Task, Array, Array]:
 
 
 def placed(given: Example) -> tuple[Task, Array, Array]:
-    """Return a task of a subclass whose rows are not those that its fields name."""
+    """Return a task of a subclass whose method `on` ignores its fields."""
 
     class Own(type(given.task)):  # type: ignore[misc]
         def on(self, robot: sp.Robot) -> Any:
@@ -140,7 +140,7 @@ def placed(given: Example) -> tuple[Task, Array, Array]:
 
 
 def wrapped(given: Example) -> tuple[Task, Array, Array]:
-    """Return a task of a class that is derived from `Task` alone."""
+    """Return a task of a direct subclass of `Task`."""
     inner = given.task
 
     class Own(Task):
@@ -162,13 +162,13 @@ def wrapped(given: Example) -> tuple[Task, Array, Array]:
 
 
 def calls_of(make: Any, robot: sp.Robot, kind: str) -> list[dict[str, Callable[[], Any]]]:
-    """Return the calls of every function for a task of a kind, and for a user's own one."""
+    """Return calls of all functions for a task of a kind, and for the task of a user's class."""
     q = robot.random(COUNT, seed=7)
     given = example(robot, kind, q)
     share = np.linspace(0.0, 1e-2, 8)[:, None]
     line = example(robot, kind, robot.integrate(q[0], share * robot.difference(q[1], q[0]))).targets
     task, x, v = make(given)
-    twists = given.twists if make is placed else v  # a class of its own has velocities of its own
+    twists = given.twists if make is placed else v  # other classes read velocities themselves
     return [
         functions(robot, given.task, given.targets, given.velocities, given.twists, line, q),
         functions(robot, task, x, v, twists, given.own(line) if make is converting else line, q),
@@ -177,7 +177,9 @@ def calls_of(make: Any, robot: sp.Robot, kind: str) -> list[dict[str, Callable[[
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", [converting, placed, wrapped], ids=lambda make: make.__name__)
-def test_own_classes_of_tasks_give_the_same_results_in_every_function(make: Any, kind: str) -> None:
+def test_a_task_of_a_users_class_gives_the_results_of_the_built_in_task_in_every_function(
+    make: Any, kind: str
+) -> None:
     for name in a_third(list(ROBOTS), make.__name__, kind):
         robot = ROBOTS[name]()
         if kind == "mass":
@@ -199,7 +201,7 @@ def test_own_classes_of_tasks_give_the_same_results_in_every_function(make: Any,
         assert worked >= {"posture": 8, "open": 9}.get(kind, 20)
 
 
-def test_a_malformed_result_of_an_own_class_is_an_error_that_names_it() -> None:
+def test_the_error_about_a_malformed_result_of_a_users_class_names_the_class() -> None:
     class Short(sp.PositionTask):
         def targets(self, robot: sp.Robot, given: ArrayLike) -> Array:
             return np.asarray(given, float)
@@ -221,7 +223,7 @@ def test_a_malformed_result_of_an_own_class_is_an_error_that_names_it() -> None:
         servo(robot.neutral(), x)
 
 
-def test_a_preference_must_have_the_rows_of_a_posture() -> None:
+def test_a_preference_without_the_rows_of_a_posture_is_refused() -> None:
     class Wish(sp.PositionTask):
         is_preference = True
 

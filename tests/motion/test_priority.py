@@ -1,4 +1,4 @@
-"""Several tasks: a lower task never changes a higher one; weighted tasks; continuity."""
+"""Several tasks: priorities, transitions between them, and weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNDAMPED: list[Step] = [
     Pseudoinverse(),
     Transpose(),
     DLS(damping.Constant(0.0)),
-    lambda lin: np.cos(np.arange(lin.J.shape[1])),  # a user's step, which ignores its input
+    lambda lin: np.cos(np.arange(lin.J.shape[1])),  # a step of a user that ignores its input
 ]
 WEIGHTED = WeightedDLS(damping.Constant(0.1), [1.0, 2.0])
 SMALL = (1.0, 1.0, 0.3, 1e-2, 1e-4, 1e-7, 1e-10, 1e-13, 1e-15, 0.0)
@@ -39,7 +39,7 @@ SMALL = (1.0, 1.0, 0.3, 1e-2, 1e-4, 1e-7, 1e-10, 1e-13, 1e-15, 0.0)
 
 @st.composite
 def levels(draw: st.DrawFn) -> Levels:
-    """Draw up to four tasks: singular, equal or nearly equal, some with more rows than joints."""
+    """Draw up to four tasks; some are singular, nearly equal, or have more rows than joints."""
     n = draw(st.integers(1, 9))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     found: Levels = []
@@ -48,7 +48,7 @@ def levels(draw: st.DrawFn) -> Levels:
         k = min(m, n)
         sigma = np.array([draw(st.sampled_from(SMALL)) for _ in range(k)])
         J = orthonormal(rng, m, k) * sigma @ orthonormal(rng, n, k).T
-        if found and draw(st.booleans()):  # mostly rows of tasks above
+        if found and draw(st.booleans()):  # rows are nearly combinations of rows of higher tasks
             above = np.concatenate([x.J for x in found])
             mixed = rng.normal(size=(m, len(above))) @ above
             J = mixed + draw(st.sampled_from((0.0, 1e-14, 1e-9, 1e-5, 1.0))) * J
@@ -56,8 +56,8 @@ def levels(draw: st.DrawFn) -> Levels:
     return found
 
 
-def test_samples_of_priority_tests_include_conflicts_and_rank_deficiency() -> None:
-    """The samples include conflicting tasks, rank deficiency, and more rows than joints."""
+def test_samples_of_priority_tests_include_singular_and_overdetermined_tasks() -> None:
+    """Some samples are of four tasks, some are singular, some have more rows than joints."""
     seen = set()
 
     @settings(max_examples=200, deadline=None, database=None)
@@ -89,13 +89,13 @@ def test_a_lower_task_never_changes_a_higher_one(step: Step, tasks: Levels) -> N
         size = np.linalg.norm(task.J)
         rounding = 4 * np.finfo(float).eps * np.linalg.norm(alone) * size
         assert change <= 1e-12 * size * np.linalg.norm(added) + rounding
-        if step in DAMPED:  # then q̇ is bounded, and so is its rounding error
+        if step in DAMPED:  # q̇ is then bounded, and so are its rounding errors
             assert change <= 1e-9 * (np.linalg.norm(task.J @ alone) + size)
 
 
 @settings(max_examples=60, deadline=None)
 @given(levels())
-def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
+def test_each_task_has_the_step_given_for_it(tasks: Levels) -> None:
     """If the step of the first task returns zero, lower tasks do not move the first task."""
     steps: list[Step] = [lambda lin: np.zeros(lin.J.shape[1]), *[DAMPED[0]] * (len(tasks) - 1)]
     dq = Priority(steps)(tasks)
@@ -106,7 +106,9 @@ def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
 
 @pytest.mark.parametrize("transition", [0.0, 1e-3])
 def test_without_singularities_priority_is_the_published_recursion(transition: float) -> None:
-    """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)); N projects onto the null space of all above."""
+    """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)), where N projects onto the null space of
+    all higher tasks.
+    """
     rng = np.random.default_rng(1)
     for rows, n in (((2, 2), 7), ((1, 2, 3), 9), ((1, 1, 1, 1), 5), ((3, 2), 5), ((6,), 7)):
         tasks = [Linearization(rng.normal(size=(m, n)), rng.normal(size=m)) for m in rows]
@@ -117,12 +119,12 @@ def test_without_singularities_priority_is_the_published_recursion(transition: f
             above = np.concatenate([above, task.J])
         found = Priority(Pseudoinverse(), transition=transition)(tasks)
         np.testing.assert_allclose(found, dq, atol=1e-9)
-        for task in tasks:  # all tasks are feasible
+        for task in tasks:  # the tasks do not conflict
             np.testing.assert_allclose(task.J @ found, task.e, atol=1e-9)
 
 
 @pytest.mark.parametrize("transition", [0.0, 0.1])
-def test_where_tasks_conflict_the_lower_gives_way(transition: float) -> None:
+def test_a_task_that_contradicts_a_higher_one_does_not_change_the_step(transition: float) -> None:
     rng = np.random.default_rng(2)
     first = Linearization(rng.normal(size=(2, 4)), rng.normal(size=2))
     again = Linearization(first.J, -first.e)  # the opposite command
@@ -143,8 +145,8 @@ def test_priority_of_one_task_is_the_step_itself(transition: float) -> None:
         assert (Priority(step, transition=transition)([lin]) == step(lin)).all()
 
 
-def test_a_null_space_criterion_equals_a_last_posture_task() -> None:
-    """A criterion in the null space of all tasks equals a last task with J = I."""
+def test_a_criterion_in_the_null_space_moves_as_a_last_task_with_identity_jacobian() -> None:
+    """The last task has J = I and e = -gain ∇h, for the gradient ∇h of the criterion."""
     rng = np.random.default_rng(4)
     tasks = [Linearization(rng.normal(size=(2, 7)), rng.normal(size=2), q=np.ones(7))] * 2
     h = RestPosture(np.zeros(7))
@@ -163,10 +165,10 @@ def test_a_null_space_criterion_equals_a_last_posture_task() -> None:
 @pytest.mark.parametrize("edge", [1e-3, 0.1])
 @settings(max_examples=nightly(150, 30), deadline=None)
 @given(tasks=levels())
-def test_with_a_transition_the_first_task_is_disturbed_by_little_or_nothing(
+def test_with_a_transition_lower_tasks_hardly_change_the_first_task(
     edge: float, tasks: Levels
 ) -> None:
-    """Nothing if its σ are above the edge; otherwise at most 0.36 edge ‖J‖ per joint speed."""
+    """The change is zero if σ of the first task is above the edge, else <= 0.36 edge ‖J‖ ‖Δq̇‖."""
     first = tasks[0]
     order = Priority(DAMPED[0], transition=edge)
     whole = order(tasks)
@@ -179,7 +181,7 @@ def test_with_a_transition_the_first_task_is_disturbed_by_little_or_nothing(
 
 
 def conflict(rng: np.random.Generator) -> Callable[[float], Levels]:
-    """Return tasks as a function of t: at t = 0 a row of the second is in the span of the first."""
+    """Return tasks as a function of t; at t = 0, a row of the second depends on the first."""
     n = 7
     A, mix, change, rest = (rng.normal(size=(k, n)) for k in (3, 1, 1, 4))
     e = [rng.normal(size=k) for k in (3, 3, 2, n)]
@@ -197,9 +199,9 @@ def conflict(rng: np.random.Generator) -> Callable[[float], Levels]:
 def test_a_transition_makes_priorities_continuous_where_tasks_conflict(
     step: Step, seed: int
 ) -> None:
-    """From one sample to the next q̇ changes in proportion to their distance, across the conflict.
+    """Across the conflict, q̇ changes in proportion to the distance of samples.
 
-    Without the transition q̇ jumps, and an undamped step is unbounded near the conflict.
+    Without a transition, q̇ jumps.
     """
     at = conflict(np.random.default_rng(seed))
     plain, smooth = Priority(step), Priority(step, transition=0.1)
@@ -214,7 +216,7 @@ def test_a_transition_makes_priorities_continuous_where_tasks_conflict(
     worst = int(np.linalg.norm(np.diff(q, axis=0), axis=1).argmax())
     finer = np.array([smooth(at(x)) for x in np.linspace(t[worst], t[worst + 1], 33)])
     steps = [np.linalg.norm(np.diff(one, axis=0), axis=1).max() for one in (q, finer)]
-    assert steps[1] < 0.4 * steps[0]  # no jump in the interval with the largest change
+    assert steps[1] < 0.4 * steps[0]  # 32 times finer samples show no jump
     for x, dq in zip(t, q, strict=True):
         first = at(x)[0]
         reached = Priority(step)([first])
@@ -222,10 +224,10 @@ def test_a_transition_makes_priorities_continuous_where_tasks_conflict(
 
 
 @pytest.mark.parametrize("s", [0.1, 0.5, 0.8])
-def test_a_transition_leaves_lower_tasks_a_share_of_a_direction(s: float) -> None:
+def test_in_a_transition_lower_tasks_keep_the_share_of_a_direction_that_is_left(s: float) -> None:
     """If the second task takes the fraction h of a direction, the third task keeps 1 - h of it."""
     edge, h = 0.1, s * s * (3 - 2 * s)
-    t = s * edge / np.sqrt(1 - (s * edge) ** 2)  # the second task's σ is s · edge of its ‖J‖
+    t = s * edge / np.sqrt(1 - (s * edge) ** 2)  # σ of the second task is s · edge · ‖J‖
     rows = ([[1.0, 0.0, 0.0]], [[1.0, t, 0.0]], [[0.0, 2.0, 0.0]])
     tasks = [Linearization(J, [e]) for J, e in zip(rows, (1.0, 1.0, 4.0), strict=True)]
     found = Priority(Pseudoinverse(), transition=edge)(tasks)
@@ -237,8 +239,8 @@ def test_a_transition_leaves_lower_tasks_a_share_of_a_direction(s: float) -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(levels(), st.sampled_from([1.0, 0.1]))
-def test_the_augmented_step_is_equation_19(tasks: Levels, w: float) -> None:
-    """The step is (19): q̇ = (JᵀW J + W_v)⁻¹ JᵀW ẋ."""
+def test_the_augmented_step_with_vectors_of_weights_is_equation_19(tasks: Levels, w: float) -> None:
+    """Equation (19) of Deo & Walker: q̇ = (JᵀW J + W_v)⁻¹ JᵀW ẋ."""
     weights: list[object] = [w**k for k in range(len(tasks))]
     weights[-1] = np.linspace(0, 1, len(tasks[-1].e))
     J, e = np.concatenate([x.J for x in tasks]), np.concatenate([x.e for x in tasks])
@@ -251,7 +253,7 @@ def test_the_augmented_step_is_equation_19(tasks: Levels, w: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=max(1e-12, atol))
 
 
-def test_augmented_tends_to_priority() -> None:
+def test_the_augmented_step_tends_to_priorities_as_lower_weights_tend_to_zero() -> None:
     """With weights 1, w, w² and λ² < w², lower tasks cause errors of order w in higher ones."""
     rng = np.random.default_rng(5)
     tasks = [Linearization(rng.normal(size=(2, 4)), rng.normal(size=2)) for _ in range(3)]
@@ -266,20 +268,20 @@ def test_augmented_tends_to_priority() -> None:
 
 
 def crossing(t: float) -> Levels:
-    """Return three tasks; at t = 0 the second has the row of the first, and the third has J = I."""
+    """Return three tasks; at t = 0, the first two have the same row. The third has J = I."""
     first = Linearization([[1.0, 0.0, 0.0]], [1.0])
     second = Linearization([[1.0, t, 0.0]], [0.3])
     return [first, second, Linearization(np.eye(3), [0.5, -2.0, 1.0])]
 
 
 def test_priority_jumps_at_an_algorithmic_singularity_and_augmented_does_not() -> None:
-    """At an algorithmic singularity the step of Priority jumps; that of Augmented does not."""
+    """The singularity is at t = 0, where two regular tasks conflict."""
     strict = Priority(DLS(damping.Constant(1e-4)))
     soft = Augmented(damping.Constant(1e-7), (1, 1e-3, 1e-6))
     near, at = 1e-9, 0.0
     assert np.linalg.norm(strict(crossing(near)) - strict(crossing(at))) > 1
     assert np.linalg.norm(soft(crossing(near)) - soft(crossing(at))) < 1e-4
-    # Elsewhere, a small change of t causes a small change of q̇.
+    # Elsewhere, a small change of t causes a small change of the step of Priority.
     assert np.linalg.norm(strict(crossing(0.1)) - strict(crossing(0.1 + 1e-9))) < 1e-6
 
 

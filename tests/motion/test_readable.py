@@ -1,4 +1,4 @@
-"""Objects that hold functions of users are printed with the functions' names, not addresses."""
+"""Objects that hold functions of users are printed with names of functions, not addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Mine:
 
 
 def own(given: Any) -> Any:
-    """Return what `Mine` returns."""
+    """Return the result of `Mine`, as a function of a user."""
     return Mine()(given)
 
 

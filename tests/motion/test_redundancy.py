@@ -1,4 +1,7 @@
-"""Steps that use redundancy: the papers' equations, leakage, bounds, continuity."""
+"""Steps that use redundancy: equations of the papers, leakage, bounds, continuity.
+
+Equation numbers are those of Deo & Walker. ∇h is the gradient of the criterion.
+"""
 
 from __future__ import annotations
 
@@ -37,30 +40,30 @@ def posture(n: int) -> RestPosture:
 
 @cache
 def cases(shape: tuple[int, int]) -> list[Linearization]:
-    """Return the samples, each with a random q."""
+    """Return the linearizations of the samples, each with a random q."""
     rng = np.random.default_rng(shape)
     return [replace(x.linearization, q=rng.uniform(-2, 2, shape[1])) for x in samples(shape)]
 
 
 def pulled(lin: Linearization, gain: float) -> Array:
-    """Return v = -gain ∇h for the criterion of the posture."""
+    """Return v = -gain ∇h for the criterion `posture`."""
     return -gain * posture(len(lin.q))(lin.q)
 
 
 def damped_inverse(J: Array, lambda2: float) -> Array:
-    """Return Deo & Walker's J*, eq. (4)."""
+    """Return J* of equation (4)."""
     return J.T @ np.linalg.inv(J @ J.T + lambda2 * np.eye(len(J)))
 
 
 def close(found: Array, expected: Array, lin: Linearization, lambda2: float, more: float) -> None:
-    """Compare up to the accuracy of the oracle, which solves with J Jᵀ + λ² I."""
+    """Check equality up to the accuracy of the oracle, which inverts J Jᵀ + λ² I."""
     size = np.linalg.norm(lin.J, 2) ** 2 / lambda2
     scale = (np.linalg.norm(lin.e) / math.sqrt(lambda2) + more) * (1 + size)
     np.testing.assert_allclose(found, expected, rtol=0, atol=8 * EPS * len(expected) * scale)
 
 
 def leak_of(step: Step, lin: Linearization) -> float:
-    """Return the task velocity caused by the criterion."""
+    """Return the norm of the task velocity that the criterion causes."""
     return float(np.linalg.norm(lin.J @ added(step, lin)))
 
 
@@ -79,7 +82,7 @@ def test_the_null_space_step_is_equation_20_and_does_not_move_the_task(
         slack = 64 * EPS * (np.linalg.norm(v) + np.linalg.norm(Pseudoinverse()(lin)))
         assert np.linalg.norm(lin.J @ free) <= slack * np.linalg.norm(lin.J)
         assert leak_of(step, lin) <= slack * np.linalg.norm(lin.J)
-        # The projection of v is the point of the null space closest to v.
+        # The added motion is the point of the null space that is closest to v.
         full = np.linalg.svd(lin.J)[2][lin.rank :]
         np.testing.assert_allclose(free, full.T @ (full @ v), atol=max(slack, 1e-9 * EPS))
 
@@ -99,11 +102,12 @@ def test_gradient_projection_is_equations_23_and_24(shape: tuple[int, int], lamb
             weighted = replace(plain, alpha1=alpha1)
             expected = inverse @ e + alpha1**2 / lambda2 * free
             close(weighted(lin), expected, lin, lambda2, np.linalg.norm(v))
-            # This is eq. (22) with A = I and α1² + α2² = λ.
+            # The result is also that of (22) with A = I and α1² + α2² = λ (the λ of the paper).
             left = J.T @ J + lambda2 * np.eye(n)
             expected = np.linalg.solve(left, J.T @ e + alpha1**2 * v)
             close(weighted(lin), expected, lin, lambda2, np.linalg.norm(v))
-        # λ² is at least α1², so that the weight of the speed is not negative.
+        # If λ² of the rule is less than α1², the step uses α1², so that the weight λ² - α1² of ‖q̇‖²
+        # is not negative.
         more = replace(plain, alpha1=2 * math.sqrt(lambda2))
         again = GradientProjection(damping.Constant(4 * lambda2), posture(n), 0.7)
         close(more(lin), again(lin), lin, lambda2, np.linalg.norm(v))
@@ -119,7 +123,7 @@ def test_undamped_gradient_projection_is_the_null_space_step(shape: tuple[int, i
 
 @shapes
 def test_the_weighted_criterion_step_minimizes_equation_38(shape: tuple[int, int]) -> None:
-    """(39) minimizes (38) if α1 is squared; with α1 as printed it does not."""
+    """Equation (39) minimizes (38) if α1 is squared; (39) as printed does not."""
     n = shape[1]
     rng = np.random.default_rng(1)
     root = rng.normal(size=(n, n))
@@ -137,7 +141,7 @@ def test_the_weighted_criterion_step_minimizes_equation_38(shape: tuple[int, int
                 return float(task @ task + 0.3**2 * pull @ pull + 0.2**2 * x @ A @ x)
 
             printed = np.linalg.solve(left, J.T @ e + a1 * v)
-            if np.linalg.norm(e) < 100:  # otherwise the difference is below rounding
+            if np.linalg.norm(e) < 100:  # for larger e, rounding errors exceed the difference
                 assert cost(dq) < cost(printed)
             if A is None:
                 same = GradientProjection(damping.Constant(a1**2 + a2**2), posture(n), 1.0, a1)
@@ -146,7 +150,7 @@ def test_the_weighted_criterion_step_minimizes_equation_38(shape: tuple[int, int
 
 @shapes
 @pytest.mark.parametrize("lambda2", LAMBDA2)
-def test_leakage_of_damped_projection_is_the_motion_of_the_task(
+def test_leakage_of_damped_projection_is_the_task_velocity_that_the_criterion_causes(
     shape: tuple[int, int], lambda2: float
 ) -> None:
     n = shape[1]
@@ -177,7 +181,7 @@ def test_leakage_of_damped_projection_is_the_motion_of_the_task(
 
 
 def corrected(lin: Linearization, gradient: Array, kappa: float, lambda2: float) -> Array:
-    """Return Deo & Walker's (25) with κ = α1² k: J*ẋ - (κ/λ)(I - J*J) ∇h."""
+    """Return (25) with λ² for λ: J*ẋ - (κ/λ²)(I - J*J) ∇h, where κ = α1² k is the factor of ∇h."""
     inverse = damped_inverse(lin.J, lambda2)
     free = np.eye(len(gradient)) - inverse @ lin.J
     return inverse @ lin.e - kappa / lambda2 * free @ gradient
@@ -199,7 +203,10 @@ def root(lin: Linearization, gradient: Array, kappa: float, bound: float, low: f
 
 @shapes
 def test_the_norm_of_equation_27_holds_with_corrected_signs(shape: tuple[int, int]) -> None:
-    """‖q̇‖² = Σ (σγ - κβ)²/(σ² + λ)² + Σ κ²β²/λ²: the sum in (27) with corrected signs."""
+    """(27) with corrected signs, and λ² for λ: ‖q̇‖² = Σ (σγ - κβ)²/(σ² + λ²)² + Σ κ²β²/λ⁴.
+
+    Here γ = Uᵀe, β = Vᵀ∇h, κ is the factor of ∇h, and the second sum is over the null space.
+    """
     m, n = shape
     rng = np.random.default_rng(2)
     U, V = orthonormal(rng, m, m), orthonormal(rng, n, n)
@@ -213,7 +220,7 @@ def test_the_norm_of_equation_27_holds_with_corrected_signs(shape: tuple[int, in
     terms = (padded * gamma - kappa * V.T @ gradient) / (padded**2 + lambda2)
     dq = corrected(lin, gradient, kappa, lambda2)
     assert np.linalg.norm(terms) == pytest.approx(np.linalg.norm(dq), rel=1e-10)
-    # `TotalSpeed` finds the λ at which this norm is the bound, and takes that step.
+    # `TotalSpeed` finds the λ² at which this norm is the bound, and takes this step.
     dq = corrected(lin, gradient, kappa, 0.5)
     bound = float(np.linalg.norm(dq))
     step = TotalSpeed(bound, lambda q: gradient, 1.0, math.sqrt(kappa))
@@ -243,10 +250,10 @@ def test_total_speed_uses_the_least_damping_that_keeps_its_bound(
 
 @shapes
 @pytest.mark.parametrize("bound", [0.3, 2.0, 1e3])
-def test_total_speed_with_the_switch_is_equation_20_or_25(
+def test_total_speed_with_the_switch_takes_equation_20_within_the_bound_and_else_25(
     shape: tuple[int, int], bound: float
 ) -> None:
-    """q̇ is (20) if that keeps the bound, else (25) with the root λ of the corrected (27)."""
+    """λ in (25) is the root at which (27), with corrected signs, equals the bound."""
     n = shape[1]
     switched = 0
     for lin in cases(shape):
@@ -261,15 +268,15 @@ def test_total_speed_with_the_switch_is_equation_20_or_25(
             switched += 1
             kappa = 1.5 * 0.4**2
             expected = root(lin, gradient, kappa, bound, min(lambda2, 1.0) / 16)
-            if lambda2 > 1e-3:  # below this, the oracle's inverse is inaccurate
+            if lambda2 > 1e-3:  # for smaller λ², the inverse of the oracle is inaccurate
                 assert lambda2 == pytest.approx(expected, rel=1e-9)
                 close(dq, corrected(lin, gradient, kappa, lambda2), lin, lambda2, 1.0)
     assert switched
 
 
 @pytest.mark.parametrize("switch", [False, True])
-def test_the_bound_on_the_total_speed_is_never_exceeded(switch: bool) -> None:
-    """The bound holds for random J, e and ∇h over many decades, some singular or zero."""
+def test_total_speed_never_exceeds_its_bound(switch: bool) -> None:
+    """J, e and ∇h are random over many decades; some J are singular, some arrays zero."""
     rng, count = np.random.default_rng(6), nightly(200, 70)
     for k, n in ((2, 2), (2, 3), (6, 7), (3, 7), (6, 6)):
         sigma, gamma = random_spectra(rng, count, k)
@@ -288,7 +295,7 @@ def test_the_bound_on_the_total_speed_is_never_exceeded(switch: bool) -> None:
 
 
 def path(t: float) -> Linearization:
-    """Return J and e at time t: J is singular at t = 0, and the step reaches its bound."""
+    """Return J and e at time t; J is singular at t = 0, where the step is at its bound."""
     J = np.array([[1.0, 0.2, 0.1, 0.0], [0.0, t, t * 0.5, 0.3 * t], [0.3, 0.1, 1.0, 0.0]])
     e = np.array([0.4, 0.3, -0.2 + t])
     return Linearization(J, e, q=np.array([0.3, -1.0, 0.5, 1.0]))
@@ -306,7 +313,7 @@ def test_total_speed_is_continuous_only_without_the_switch() -> None:
     assert largest_jump(jumping, 4 * count + 1) > 0.9 * largest_jump(jumping, count + 1)
 
 
-def test_total_speed_tends_to_the_null_space_as_the_criterion_weighs_less() -> None:
+def test_total_speed_tends_to_the_null_space_step_as_alpha1_tends_to_zero() -> None:
     lin = replace(cases((3, 7))[0], e=np.array([0.1, 0.2, -0.1]))
     exact = NullSpace(Pseudoinverse(), posture(7), 0.1)(lin)
     for alpha1 in (1e-2, 1e-3, 1e-4):
@@ -340,7 +347,7 @@ def test_redundancy_steps_are_finite_for_every_spectrum(shape: tuple[int, int]) 
             assert np.isfinite(dq).all(), (step, lin.sigma)
 
 
-def test_any_callable_is_a_criterion() -> None:
+def test_any_function_of_q_may_be_a_criterion() -> None:
     lin = Linearization([[1.0, 0.0]], [2.0], q=[0.0, 0.0])
     assert NullSpace(Pseudoinverse(), lambda q: [5, -1], 2.0)(lin).tolist() == [2.0, 2.0]
 
@@ -398,7 +405,7 @@ def test_the_matrix_of_a_weighted_criterion_must_fit_the_joints() -> None:
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-150, 1e100, 1e140])
 def test_redundancy_steps_are_finite_at_every_scale(scale: float) -> None:
-    """All steps are finite even if squares of singular values underflow or overflow."""
+    """This includes scales at which squares of singular values underflow or overflow."""
     rng = np.random.default_rng(8)
     J, e, q = scale * rng.normal(size=(3, 5)), rng.normal(size=3), rng.normal(size=5)
     lin = Linearization(J, e, q=q)

@@ -1,4 +1,4 @@
-"""Residual-optimal damping, and the trade-off between accuracy and speed."""
+"""Residual-optimal damping, and the trade-off between speed and error of damped steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ errors = pytest.mark.parametrize("max_error", ERRORS)
 
 
 def share(lin: Linearization, lambda2: float) -> float:
-    """Return the relative error that damping causes in the range of J."""
+    """Return the relative error that damping causes, in the range of J."""
     sigma, gamma = lin.sigma[: lin.rank], lin.gamma[: lin.rank]
     lost = gamma / (1 + sigma / lambda2 * sigma) if lambda2 > 0 else np.zeros(1)
     return float(np.linalg.norm(lost) / np.linalg.norm(gamma))
@@ -70,8 +70,10 @@ def test_residual_optimal_damping_needs_few_iterations(max_error: float) -> None
 
 @pytest.mark.parametrize("least", [0.3, 1e-2, 1e-4])
 @pytest.mark.parametrize("max_error", [0.01, 0.3])
-def test_the_damping_is_the_root_found_by_bisection(max_error: float, least: float) -> None:
-    """λ² is the root by bisection of the first term of MK (12), computed with sixty digits."""
+def test_residual_optimal_damping_is_the_root_found_by_bisection(
+    max_error: float, least: float
+) -> None:
+    """The root is that of the first term of (12) of Maciejewski & Klein, with sixty digits."""
     rng = np.random.default_rng(1)
     for m, n in ((2, 3), (6, 7)):
         lin = random(rng, m, n, least)
@@ -81,7 +83,9 @@ def test_the_damping_is_the_root_found_by_bisection(max_error: float, least: flo
 
 
 @shapes
-def test_residual_optimal_damping_is_at_least_the_tracking_bound(shape: tuple[int, int]) -> None:
+def test_residual_optimal_damping_is_at_least_that_of_the_rule_tracking_bound(
+    shape: tuple[int, int],
+) -> None:
     for sample in samples(shape):
         lin = sample.linearization
         if lin.gamma[: lin.rank].any():
@@ -100,7 +104,7 @@ def test_a_larger_error_bound_gives_more_damping_and_less_speed() -> None:
 
 
 def test_residual_optimal_damping_is_the_dual_of_optimal_damping() -> None:
-    """Bounding the error by the residual of optimal damping gives the same λ², and vice versa."""
+    """Given the error of optimal damping as bound, the residual-optimal rule has the same λ²."""
     rng = np.random.default_rng(3)
     for least in (0.5, 1e-2, 1e-4):
         lin = random(rng, 6, 7, least)
@@ -177,7 +181,9 @@ def test_residual_optimal_steps_in_a_pack_have_the_bits_of_single_ones(lane: Lan
 
 
 @shapes
-def test_the_trade_off_curve_is_that_of_damped_steps(shape: tuple[int, int]) -> None:
+def test_the_trade_off_curve_has_the_speeds_and_errors_of_damped_steps(
+    shape: tuple[int, int],
+) -> None:
     for sample in samples(shape)[::2]:
         lin = sample.linearization
         curve = trade_off(lin, [1e-4, 0.01, 1.0])
@@ -193,8 +199,10 @@ def test_the_trade_off_curve_is_that_of_damped_steps(shape: tuple[int, int]) -> 
 
 
 @shapes
-def test_with_damping_the_speed_falls_and_the_error_grows(shape: tuple[int, int]) -> None:
-    """As MK state after (12), the speed never grows and the error never falls as λ grows."""
+def test_on_the_trade_off_curve_the_speed_never_grows_and_the_error_never_falls(
+    shape: tuple[int, int],
+) -> None:
+    """λ grows along the curve. Maciejewski & Klein state this law after (12)."""
     for sample in samples(shape):
         lin = sample.linearization
         curve = trade_off(lin)
@@ -205,7 +213,7 @@ def test_with_damping_the_speed_falls_and_the_error_grows(shape: tuple[int, int]
     assert curve.speed[0] == pytest.approx(np.hypot(1, 2 / 0.3))
 
 
-def test_no_step_is_shorter_and_more_accurate_than_the_trade_off_curve() -> None:
+def test_no_step_is_both_shorter_and_more_accurate_than_a_step_on_the_trade_off_curve() -> None:
     rng = np.random.default_rng(7)
     lin = random(rng, 3, 4, 0.05)
     curve = trade_off(lin)
@@ -220,7 +228,7 @@ def test_no_step_is_shorter_and_more_accurate_than_the_trade_off_curve() -> None
 
 
 def test_newton_iterates_are_those_of_deo_and_walker() -> None:
-    """The iterates are those of Deo & Walker (17) and (18) with derivatives by differences."""
+    """Equations (17) and (18) of Deo & Walker are evaluated with derivatives by differences."""
     lin = random(np.random.default_rng(8), 6, 7, 0.05)
     bound = 0.5
     for reciprocal in (False, True):
@@ -235,7 +243,7 @@ def test_newton_iterates_are_those_of_deo_and_walker() -> None:
             x = x - (phi / bound if reciprocal else 1.0) * (phi - bound) / slope
 
 
-def test_reciprocal_newton_from_zero_needs_fewer_iterations() -> None:
+def test_from_zero_reciprocal_newton_needs_less_than_half_the_iterations_of_newton() -> None:
     lin = random(np.random.default_rng(9), 6, 7, 1e-4)
     plain, reciprocal = (newton_iterates(lin, 0.5, reciprocal=x) for x in (False, True))
     for found in (plain, reciprocal):
@@ -245,8 +253,8 @@ def test_reciprocal_newton_from_zero_needs_fewer_iterations() -> None:
     assert len(reciprocal.lambda2) < len(plain.lambda2) / 2
 
 
-def test_without_safeguards_a_start_beyond_the_root_may_fail() -> None:
-    """The tangent of φ far beyond the root leads to negative λ²; `Optimal` finds the root."""
+def test_printed_newton_iterates_may_become_negative_from_a_start_beyond_the_root() -> None:
+    """From the same start, `Optimal` finds the root."""
     lin = random(np.random.default_rng(10), 6, 7, 1e-2)
     root = Optimal(0.5)(lin)
     found = newton_iterates(lin, 0.5, start=1e4 * root)

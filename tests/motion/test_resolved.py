@@ -1,4 +1,4 @@
-"""Resolved motion at the levels of velocity, acceleration and jerk; the damped condition number."""
+"""Resolved velocity, acceleration and jerk; inertia weights; damped condition numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def arm() -> supple.Robot:
 def test_resolved_speeds_accelerations_and_jerks_give_the_command(
     arm: supple.Robot, axes: str
 ) -> None:
-    # Along q(t) with the solution as highest derivative, the frame's derivative is the command.
+    # The frame has the commanded derivative if q(t) has the solution as its highest derivative.
     rng, h = np.random.default_rng(1), 1e-5
     q, qd, qdd = arm.random(seed=rng), *rng.normal(size=(2, 6))
     twist, acceleration, jerk = rng.normal(size=(3, 6))
@@ -53,8 +53,10 @@ def test_resolved_speeds_accelerations_and_jerks_give_the_command(
     np.testing.assert_allclose(difference, jerk, atol=1e-4 * max(1, abs(third).max()))
 
 
-def test_resolved_jerk_is_damped_like_velocity(arm: supple.Robot) -> None:
-    # At a singular wrist, velocity, acceleration and jerk have the same J and bound 1/(2 λ).
+def test_damped_solutions_for_velocity_acceleration_and_jerk_have_the_same_bound(
+    arm: supple.Robot,
+) -> None:
+    # At a singular wrist, all three have the same J, and the norm of a solution is <= ‖e‖/(2 λ).
     rng, lambda2 = np.random.default_rng(2), 0.01
     q = np.array([0.3, -0.8, 2.5, 0.7, 0.0, 0.4])
     qd, qdd, command = rng.normal(size=(3, 6))
@@ -67,9 +69,8 @@ def test_resolved_jerk_is_damped_like_velocity(arm: supple.Robot) -> None:
         assert np.linalg.norm(limited) <= 1.0
 
 
-def test_a_jerk_profile_moves_the_tool_along_a_line() -> None:
-    # A motion of 0.1 m along y in 1 s, a polynomial of order 5 with rest at both ends; the jerk is
-    # commanded in every step.
+def test_commanding_the_jerk_of_a_line_moves_the_tool_along_this_line() -> None:
+    # The line is 0.1 m along y in 1 s, by a polynomial of order 5 with rest at both ends.
     arm, n = supple.load("puma560"), 1000
     q, qd, qdd = np.array([0.2, -1.0, 2.3, 0.4, 0.9, 0.1]), np.zeros(6), np.zeros(6)
     start, dt, step = arm.fk(q), 1 / n, DLS(Constant(1e-10))
@@ -77,7 +78,7 @@ def test_a_jerk_profile_moves_the_tool_along_a_line() -> None:
         s = (k + 0.5) * dt
         jerk = np.zeros(6)
         jerk[1] = 0.1 * (60 - 360 * s + 360 * s**2)
-        # The bias is computed in the middle of the interval, so errors are of second order in dt.
+        # With the bias in the middle of the interval, errors are of second order in dt.
         half = q + qd * dt / 2 + qdd * dt**2 / 8, qd + qdd * dt / 2, qdd
         third = step(resolved_motion(arm, jerk, *half))
         q = q + qd * dt + qdd * dt**2 / 2 + third * dt**3 / 6
@@ -89,7 +90,7 @@ def test_a_jerk_profile_moves_the_tool_along_a_line() -> None:
     assert abs(arm.jacobian(q) @ qd).max() < 2e-3
 
 
-def test_resolved_motion_of_a_batch_is_that_of_its_rows(arm: supple.Robot) -> None:
+def test_resolved_motion_of_a_batch_equals_that_of_each_row(arm: supple.Robot) -> None:
     rng = np.random.default_rng(3)
     q, qd, qdd = rng.normal(size=(3, 4, 6))
     command = rng.normal(size=6)
@@ -102,7 +103,9 @@ def test_resolved_motion_of_a_batch_is_that_of_its_rows(arm: supple.Robot) -> No
     assert "spatial coordinates" in resolved_motion(arm, command, q[0], axes="spatial").rows[0]
 
 
-def test_commands_that_do_not_fit_resolved_motion_are_refused(arm: supple.Robot) -> None:
+def test_resolved_motion_refuses_missing_rates_and_commands_of_wrong_shape(
+    arm: supple.Robot,
+) -> None:
     with pytest.raises(InputError, match="qdd without qd"):
         resolved_motion(arm, np.zeros(6), np.zeros(6), qdd=np.zeros(6))
     with pytest.raises(InputError, match="command must be finite"):
@@ -112,7 +115,7 @@ def test_commands_that_do_not_fit_resolved_motion_are_refused(arm: supple.Robot)
 
 
 def inertia_of(arm: supple.Robot, q: np.ndarray) -> np.ndarray:
-    """Return M (n, n) of the kinetic energy ½ q̇ᵀM q̇, a sum over the masses of all links."""
+    """Return M (n, n) of the kinetic energy ½ q̇ᵀM q̇, summed over all links."""
     M = np.zeros((arm.dof, arm.dof))
     for each in arm.description.inertias:
         R, J = arm.fk(q, each.link)[:3, :3], arm.jacobian(q, each.link)
@@ -121,7 +124,7 @@ def inertia_of(arm: supple.Robot, q: np.ndarray) -> np.ndarray:
     return M
 
 
-def test_the_inertia_as_weight_gives_the_least_kinetic_energy() -> None:
+def test_the_step_weighted_by_the_inertia_has_the_least_kinetic_energy() -> None:
     rng = np.random.default_rng(4)
     arm = supple.load("puma560_roll")
     for k, link in enumerate(arm.description.links[1:]):
@@ -139,7 +142,9 @@ def test_the_inertia_as_weight_gives_the_least_kinetic_energy() -> None:
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (6, 7), (7, 6), (2, 3)])
-def test_the_damped_condition_is_that_of_the_normal_matrix(shape: tuple[int, int]) -> None:
+def test_the_damped_condition_is_that_of_jtj_plus_lambda2_times_identity(
+    shape: tuple[int, int],
+) -> None:
     rng = np.random.default_rng(5)
     m, n = shape
     J = rng.normal(size=(20, m, n))
@@ -152,7 +157,7 @@ def test_the_damped_condition_is_that_of_the_normal_matrix(shape: tuple[int, int
         assert one == pytest.approx(expected[0], rel=1e-9)
 
 
-def test_the_damped_condition_number_is_right_in_limiting_cases() -> None:
+def test_the_damped_condition_at_zero_sigma_zero_lambda2_and_huge_values_is_its_limit() -> None:
     assert damped_condition(1.04, 0.0, 0.03**2) == pytest.approx((1.04**2 + 9e-4) / 9e-4)
     assert damped_condition(2.0, 0.5, 0.0) == pytest.approx(16.0)
     assert damped_condition(2.0, 0.0, 0.0) == np.inf

@@ -1,4 +1,4 @@
-"""Curves of self-motion keep the pose, and either end at limits or are closed."""
+"""Curves of self-motion keep the pose; they end at limits or are closed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_self_motion_keeps_the_pose_until_a_joint_limit(name: str, seed: int) ->
             assert row[i] in (robot.lower[i], robot.upper[i])
 
 
-def test_the_elbow_of_a_spherical_arm_moves_on_a_circle() -> None:
-    """The elbow keeps its distances from the fixed shoulder and wrist; the curve is closed."""
+def test_in_self_motion_the_elbow_of_an_iiwa_moves_on_a_circle() -> None:
+    """Shoulder and wrist stay in place, so the elbow keeps its distances from them."""
     arm = sp.load("iiwa14")
     free = arm.with_limits(lower=-20.0, upper=20.0)
     q = arm.random(seed=4)
@@ -42,20 +42,21 @@ def test_the_elbow_of_a_spherical_arm_moves_on_a_circle() -> None:
     elbow = free.fk(curve.q, free.frames[4])[:, :3, 3]
     flat = elbow - elbow.mean(axis=0)
     _, sigma, Vt = np.linalg.svd(flat, full_matrices=False)
-    assert sigma[2] < 1e-8 * sigma[0]  # in a plane
+    assert sigma[2] < 1e-8 * sigma[0]  # the circle is in a plane
     x = flat @ Vt[:2].T
     A, b = np.column_stack([2 * x, np.ones(len(x))]), (x * x).sum(axis=1)
     center = np.linalg.lstsq(A, b)[0]
-    np.testing.assert_allclose(A @ center, b, atol=1e-9)  # on a circle
+    # All places have one distance from the center.
+    np.testing.assert_allclose(A @ center, b, atol=1e-9)
     angle = np.sort(np.arctan2(*(x - center[:2]).T))
-    assert np.diff(angle).max() < 5 * step  # all around it
+    assert np.diff(angle).max() < 5 * step  # the elbow moves around the whole circle
     away = curve.q[0] - curve.q[-1]
     away -= 2 * np.pi * np.round(away / (2 * np.pi))
     assert np.linalg.norm(away) < 1.05 * step
 
 
-def test_self_motion_of_a_straight_wrist_turns_joints_4_and_6_oppositely() -> None:
-    """Joints 4 and 6 of a PUMA 560 rotate in opposite directions; the others stay."""
+def test_self_motion_of_a_straight_wrist_turns_only_joints_4_and_6_oppositely() -> None:
+    """The arm is a PUMA 560."""
     puma = sp.load("puma560")
     q = np.array([0.3, -0.5, 0.4, 0.2, 0.0, 0.1])
     curve = self_motion(puma, q, step=0.1)
@@ -64,7 +65,7 @@ def test_self_motion_of_a_straight_wrist_turns_joints_4_and_6_oppositely() -> No
     np.testing.assert_allclose(moved[:, 3], -moved[:, 5], atol=1e-9)
 
 
-def test_self_motion_of_isolated_configurations_is_refused() -> None:
+def test_self_motion_without_a_free_dimension_or_outside_the_limits_is_refused() -> None:
     ur5e = sp.load("ur5e")
     with pytest.raises(InputError, match="one dimension; given: 0"):
         self_motion(ur5e, np.array([0.1, -1.0, 1.2, 0.3, 0.8, 0.2]))
@@ -86,8 +87,8 @@ def spherical(seed: int) -> sp.Robot:
     return sp.Robot(Description("spherical", joints))
 
 
-def test_two_ball_joints_and_an_elbow_move_on_a_circle() -> None:
-    """The swivel: shoulder and wrist rest, the elbow turns about the line between them."""
+def test_in_self_motion_the_elbow_between_two_ball_joints_moves_on_a_circle() -> None:
+    """The upper arm turns about the line from shoulder to wrist, which stay in place."""
     for seed in range(2):
         arm = spherical(seed)
         q = arm.random(seed=seed)
@@ -106,8 +107,8 @@ def test_two_ball_joints_and_an_elbow_move_on_a_circle() -> None:
         np.testing.assert_allclose(length, length[0], atol=1e-9)
 
 
-def test_a_ball_joint_that_does_not_move_the_frame_leaves_self_motion_unchanged() -> None:
-    """A ball joint that does not move the frame takes no part in its self-motion."""
+def test_a_ball_joint_that_does_not_move_the_frame_does_not_move_in_self_motion() -> None:
+    """The other joints move as they do in a robot without this ball joint."""
     arm = sp.load("panda")
     far = Joint("other", "ball", arm.description.root, "extra")
     robot = sp.Robot(Description("both", (far, *arm.description.joints)))

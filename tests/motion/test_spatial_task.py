@@ -1,4 +1,4 @@
-"""Pose tasks in spatial coordinates: twists of the body's point at the world's origin."""
+"""Pose tasks in spatial coordinates: twists of the point of a body at the origin."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def spatial_twists(robot: supple.Robot, q: Array, base: str | None) -> Array:
 
 
 @pytest.mark.parametrize("base", [None, "panda_link3"])
-def test_rows_are_the_spatial_twist_of_the_frame(base: str | None) -> None:
+def test_rows_in_spatial_coordinates_are_the_spatial_twist_of_the_frame(base: str | None) -> None:
     robot, rng = supple.load("panda"), np.random.default_rng(1)
     task = PoseTask(axes="spatial", base=base)
     q = robot.random(6, seed=rng)
@@ -47,14 +47,15 @@ def test_rows_are_the_spatial_twist_of_the_frame(base: str | None) -> None:
         np.testing.assert_allclose(linear.e, expected, atol=1e-13)
 
 
-def test_a_turn_about_the_origin_carries_the_tool_around_it() -> None:
+def test_a_spatial_rotation_command_moves_the_tool_on_a_circle_about_the_origin() -> None:
     robot, q = supple.load("ur5e"), np.array([0.2, -1.2, 1.5, -1.8, -1.4, 0.3])
     servo = Servo(
         robot,
         tasks=PoseTask(axes="spatial"),
         dt=0.002,
         step=supple.DLS(Constant(1e-8)),
-        limits=supple.Limits.for_robot(robot),  # at full speed in the first step
+        # Without acceleration limits, full speed is reached in the first step.
+        limits=supple.Limits.for_robot(robot),
     )
     start, n = robot.fk(q), 250
     for _ in range(n):
@@ -63,7 +64,7 @@ def test_a_turn_about_the_origin_carries_the_tool_around_it() -> None:
     np.testing.assert_allclose(robot.fk(q), turn @ start, atol=1e-3)
 
 
-def test_the_choice_of_coordinates_matters_only_where_the_step_is_damped() -> None:
+def test_spatial_and_frame_coordinates_give_the_same_step_only_without_damping() -> None:
     robot, rng = supple.load("ur5e"), np.random.default_rng(2)
     q, twist = robot.random(seed=rng), rng.normal(size=6)
     spatial = supple.poses.adjoint(supple.pose(robot.fk(q)[:3, 3])) @ twist

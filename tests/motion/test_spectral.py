@@ -1,7 +1,7 @@
-"""Rules that use only extreme singular values, which the kernel finds without a decomposition.
+"""Rules that need only extreme singular values, which the kernel finds without an SVD.
 
-Results must agree with the singular value decomposition: λ² to rounding errors of σ₁², q̇ to 1e-12
-away from singularities and to 1e-9 at singularities.
+Results agree with the SVD: λ² up to rounding errors of σ₁², q̇ to 1e-12 away from singularities
+and to 1e-9 at singularities.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SIZES = [(6, 7), (6, 6), (3, 7), (2, 2), (1, 3), (5, 9), (7, 7)]
 
 
 def spectra(k: int, rng: np.random.Generator) -> list[Array]:
-    """Return spectra with one small value of many sizes, or with several or all values equal."""
+    """Return spectra whose one to three smallest values are small, or whose values are equal."""
     most = np.sort(rng.uniform(0.3, 2, k))[::-1]
     every = [most, np.ones(k), np.geomspace(1, 1e-6, k) if k > 1 else most]
     small = [0.5, 0.31, 0.29, 0.2, 0.1 + 1e-9, 0.02, 1e-3, 7e-4, 1e-4, 1e-6, 1e-9, 1e-13, 0.0]
@@ -89,10 +89,10 @@ def test_rules_of_extreme_singular_values_agree_with_the_svd(
     off = np.linalg.norm(dq - expected, axis=1)
     off /= np.maximum(np.linalg.norm(expected, axis=1), 1e-300)
     good = sigma[:, -1] > 0.1 * sigma[:, 0]
-    # The formula of `Region` subtracts two numbers of the size of its largest λ².
+    # The formula of `Region` subtracts two numbers as large as its largest λ².
     rounding = 1e-15 * rule.lambda2_max if isinstance(rule, Region) else 0.0
     assert (off <= 1e-12 + rounding / sigma[:, -1].clip(1e-12) ** 2)[good].all()
-    # Without damping at σ ≈ 0, the decomposition itself has an error of this size.
+    # Without damping, the SVD itself has an error of this size at σ_min ≈ 0.
     floor = 1e-15 * sigma[:, 0] / np.maximum(np.sqrt(damped) + sigma[:, -1], 1e-12)
     assert (off <= 1e-9 + floor).all()
     size = np.maximum(sigma[:, 0] ** 2, damped)
@@ -100,8 +100,10 @@ def test_rules_of_extreme_singular_values_agree_with_the_svd(
 
 
 @each_rule
-def test_spectral_rules_do_not_depend_on_other_lanes(rule: object) -> None:
-    """Results are equal bit for bit, whatever the other lanes contain."""
+def test_steps_with_rules_of_extreme_singular_values_do_not_depend_on_other_lanes(
+    rule: object,
+) -> None:
+    """In another order of the rows, the steps have the same bits."""
     J, e, _ = samples(6, 7)
     step = DLS(rule)  # type: ignore[arg-type]
     order = np.random.default_rng(1).permutation(len(J))
@@ -111,7 +113,9 @@ def test_spectral_rules_do_not_depend_on_other_lanes(rule: object) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [1e-100, 1e-18, 1e-6, 1e6, 1e15, 1e100])
-def test_spectral_rules_scale_with_the_unit_of_length(size: float, dtype: type) -> None:
+def test_steps_with_rules_of_extreme_singular_values_scale_with_the_unit_of_length(
+    size: float, dtype: type
+) -> None:
     """If J and thresholds are multiplied by a factor, q̇ is divided by it."""
     if dtype is np.float32 and not 1e-20 < size < 1e20:
         return

@@ -52,7 +52,7 @@ UNDAMPED: list[Step] = [
     SDLS(group=2),
     ErrorClamp(Pseudoinverse(), 0.4),
     AngleClamp(ErrorClamp(SDLS(), 0.3, group=2), 0.05),
-    # A clamp inside a clamp: the outer one acts first on e, and last on q̇.
+    # Of a clamp inside a clamp, the outer one acts first on e and last on q̇.
     ErrorClamp(ErrorClamp(Pseudoinverse(), 0.05), 0.5),
     ErrorClamp(ErrorClamp(Pseudoinverse(), 0.3, group=2), 0.4),
     ErrorClamp(AngleClamp(ErrorClamp(AngleClamp(SDLS(), 0.2), 0.3, group=4), 0.1), 0.4, group=1),
@@ -66,7 +66,7 @@ SHAPES = [(1, 1), (2, 2), (2, 3), (3, 2), (6, 5), (6, 6), (6, 7), (3, 7), (12, 2
 
 
 def samples(shape: tuple[int, int], rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return Jacobians (B, m, n) of chosen spectra and task vectors (B, m)."""
+    """Return Jacobians (B, m, n) with chosen spectra, and task vectors (B, m)."""
     m, n = shape
     k = min(shape)
     spectra = [np.ones(k), np.zeros(k), np.r_[np.ones(k - 1), 0.0]]
@@ -90,14 +90,14 @@ def problems(shape: tuple[int, int], seed: int) -> list[Linearization]:
 
 
 def distinct(J: Array) -> bool:
-    """Return whether the nonzero singular values differ: only then are their vectors unique."""
+    """Return whether the nonzero singular values differ, so that singular vectors are unique."""
     sigma = np.linalg.svd(J, compute_uv=False)
     sigma = sigma[sigma > 1e-12 * sigma[0]]
     return bool((sigma[1:] < 0.99 * sigma[:-1]).all())
 
 
 def amplification(step: Step, J: Array) -> float:
-    """Return the amplification of relative rounding errors of J into q̇, relative to e."""
+    """Return the factor by which relative rounding errors of J grow in q̇/‖e‖."""
     sigma = np.linalg.svd(J, compute_uv=False)
     sigma = sigma[sigma > 1e-12 * max(sigma[0], 1e-300)]
     if not len(sigma):
@@ -126,7 +126,7 @@ def test_steps_in_the_kernel_agree_with_those_in_python(
     for i in a_third(range(len(J)), step, shape):
         unique = not ("SDLS" in str(step) or getattr(step, "rank", None))
         if not unique and not distinct(J[i]):
-            continue  # the step then depends on the choice of singular vectors
+            continue  # the step depends on the choice of singular vectors
         here = step(lins[i])
         bound = 1e-14 * max(shape) * amplification(step, J[i]) * max(1.0, np.linalg.norm(e[i]))
         np.testing.assert_allclose(there[i], here, rtol=1e-9, atol=max(bound, 1e-12))
@@ -134,10 +134,10 @@ def test_steps_in_the_kernel_agree_with_those_in_python(
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("rule", [*RULES, damping.Constant(1e-30)], ids=str)
-def test_a_jacobian_row_of_rounding_errors_does_not_increase_speeds(
+def test_a_row_of_j_that_consists_of_rounding_errors_does_not_increase_speeds(
     rule: damping.DampingRule, dtype: type
 ) -> None:
-    """A row of J of the size of rounding errors, as of a planar arm, does not make q̇ larger."""
+    """Planar arms, for example, have such rows."""
     rng = np.random.default_rng(13)
     J = rng.normal(size=(40, 3, 4)).astype(dtype)
     e = (rng.normal(size=(40, 3)) * np.geomspace(1e-9, 1, 40)[:, None]).astype(dtype)
@@ -149,7 +149,7 @@ def test_a_jacobian_row_of_rounding_errors_does_not_increase_speeds(
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step) -> None:
+def test_for_well_conditioned_jacobians_float32_steps_are_close_to_float64(step: Step) -> None:
     rng = np.random.default_rng(1)
     U, V = (
         np.linalg.qr(rng.normal(size=(50, 6, 6)))[0],
@@ -181,12 +181,12 @@ def test_a_step_of_a_batch_does_not_depend_on_other_rows(count: int) -> None:
 @each("shape", SHAPES)
 @pytest.mark.parametrize("step", DAMPED, ids=str)
 def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, int]) -> None:
-    """(JᵀJ + λ²) q̇ = Jᵀe, up to the backward error of each method."""
+    """(JᵀJ + λ² I) q̇ = Jᵀe, up to the backward error of each method."""
     for lin in a_third(problems(shape, 3), step, shape):
         J, e = lin.J, lin.e
         lambda2 = step.rule(lin)
         dq = step(lin)
-        # The scale is that of the stacked matrix [J; λ]; Cholesky solves (J Jᵀ + λ²) z = e first.
+        # `size` is the norm of J stacked on λ I; Cholesky first solves (J Jᵀ + λ² I) z = e.
         size = np.linalg.norm(J) + np.sqrt(lambda2)
         scale = size * (size * np.linalg.norm(dq) + np.linalg.norm(e))
         if step.method == "cholesky" and lambda2 > 0:
@@ -199,8 +199,10 @@ def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, in
 
 
 @each("shape", SHAPES)
-def test_the_damped_step_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
-    """The bound is ‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖."""
+def test_the_damped_step_tends_to_that_of_the_pseudoinverse_as_lambda2_tends_to_zero(
+    shape: tuple[int, int],
+) -> None:
+    """‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖, where q̇_0 is the step of the pseudoinverse."""
     rng = np.random.default_rng(4)
     J, e = rng.normal(size=shape), rng.normal(size=shape[0])
     lin, exact = Linearization(J, e), np.linalg.pinv(J) @ e
@@ -211,7 +213,7 @@ def test_the_damped_step_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> N
 
 
 def test_the_damped_error_keeps_the_bound_of_wamplers_theorem_3() -> None:
-    """‖J q̇_α - J q̇_0‖/‖e‖ <= α²/(σ_r² + α²), also where J is rank-deficient."""
+    """‖J q̇_α - J q̇_0‖/‖e‖ <= α²/(σ_r² + α²), where q̇_α is damped by α² and r is the rank of J."""
     rng = np.random.default_rng(5)
     for shape in SHAPES:
         for J, e in zip(*samples(shape, rng), strict=True):
@@ -226,7 +228,7 @@ def test_the_damped_error_keeps_the_bound_of_wamplers_theorem_3() -> None:
                 assert change / np.linalg.norm(e) <= bound + rounding
 
 
-def test_transpose_step_comes_nearest_along_its_direction() -> None:
+def test_the_transpose_step_has_the_length_of_least_error_along_its_direction() -> None:
     rng = np.random.default_rng(6)
     for J, e in zip(*samples((6, 7), rng), strict=True):
         dq = Transpose()(Linearization(J, e))
@@ -237,15 +239,15 @@ def test_transpose_step_comes_nearest_along_its_direction() -> None:
 
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("rows", [3, 6, 12])
-def test_selective_steps_keep_their_limits(soft: bool, rows: int) -> None:
+def test_selective_steps_move_no_joint_by_more_than_max_angle(soft: bool, rows: int) -> None:
     rng = np.random.default_rng(7)
     step = SDLS(max_angle=0.5, soft=soft)
     for J, e in zip(*samples((rows, 7), rng), strict=True):
         assert np.abs(step(Linearization(J, 100 * e))).max() <= 0.5 * (1 + 1e-12)
 
 
-def test_selective_damping_of_one_effector_is_its_definition() -> None:
-    """For one effector, N_i = 1, M_i = Σ_j |v_ji| ‖J_j‖/σ_i, and each φ_i is clamped separately."""
+def test_selective_damping_of_one_end_effector_agrees_with_its_definition() -> None:
+    """The part φ_i of the step along each singular direction is clamped separately."""
     rng = np.random.default_rng(8)
     for J, e in zip(*samples((3, 7), rng), strict=True):
         U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
@@ -261,7 +263,7 @@ def test_selective_damping_of_one_effector_is_its_definition() -> None:
         np.testing.assert_allclose(SDLS()(Linearization(J, e)), total, rtol=1e-9, atol=1e-9)
 
 
-def test_error_and_angle_clamps_limit_each_effector_and_joint() -> None:
+def test_error_clamps_limit_each_end_effector_and_angle_clamps_scale_the_step() -> None:
     rng = np.random.default_rng(9)
     J, e = rng.normal(size=(6, 7)), np.r_[3.0, 4.0, 0.0, 0.03, 0.0, 0.04]
     near = np.r_[0.3, 0.4, 0.0, 0.03, 0.0, 0.04]
@@ -274,7 +276,7 @@ def test_error_and_angle_clamps_limit_each_effector_and_joint() -> None:
 
 
 def test_a_region_allows_more_error_along_its_direction() -> None:
-    """The step minimizes ‖W(J q̇ - e)‖² + λ²‖q̇‖²; a smaller weight allows more error along d."""
+    """The step minimizes ‖W(J q̇ - e)‖² + λ²‖q̇‖², where W has a smaller weight along d."""
     rng = np.random.default_rng(11)
     U, V = np.linalg.qr(rng.normal(size=(3, 3)))[0], np.linalg.qr(rng.normal(size=(4, 3)))[0]
     lin = Linearization(U * [1.0, 0.5, 0.01] @ V.T, rng.normal(size=3))
@@ -294,7 +296,7 @@ def test_a_region_allows_more_error_along_its_direction() -> None:
 @pytest.mark.parametrize("scale", [1e-310, 1e-300, 1e-150, 1e150, 1e300])
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_step_that_overflows_raises_an_error(step: Step, scale: float) -> None:
-    """A step that overflows raises an error, in Python and in a batch."""
+    """This holds in Python and in a batch."""
     J, e = samples((3, 4), np.random.default_rng(12))
     for one in a_third(list(zip(scale * J, e, strict=True)), step, scale):
         try:
@@ -359,7 +361,7 @@ def test_a_damping_rule_written_by_a_user_acts_like_a_built_in_one() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "much", None])
-def test_a_rule_that_returns_nonsense_is_named(wrong: object) -> None:
+def test_the_error_about_a_rule_with_an_invalid_result_names_the_rule(wrong: object) -> None:
     lin = Linearization(np.eye(2), np.ones(2))
     with pytest.raises(supple.errors.InputError, match="lambda2"):
         DLS(lambda linearization: wrong)(lin)  # type: ignore[arg-type, return-value]

@@ -1,4 +1,4 @@
-"""Every step agrees with a literal transcription of its paper, in Python and in the kernel."""
+"""Every step agrees with a transcription of its paper, in Python and in the kernel."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_every_step_agrees_with_a_transcription_of_its_paper(
 
 
 def test_wamplers_link_stops_below_the_threshold() -> None:
-    """W (45): θ̇ = -ẋ/sin θ if |sin θ| > ε, else 0."""
+    """Equation (45) of Wampler: θ̇ = -ẋ/sin θ if |sin θ| > ε, else 0."""
     for sine in (1e-4, 0.0999, 0.1001, -0.5, 0.0):
         lin = Linearization([[-sine]], [1.0])
         expected = -1 / sine if abs(sine) > 0.1 else 0.0
@@ -136,11 +136,11 @@ def test_wamplers_link_stops_below_the_threshold() -> None:
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-4, 1e-2])
 @pytest.mark.parametrize("least", np.geomspace(1, 1e-9, 7).tolist())
-def test_a_step_of_a_batch_is_the_single_step_up_to_rounding(lam: float, least: float) -> None:
+def test_a_step_of_a_batch_equals_the_single_step_up_to_rounding(lam: float, least: float) -> None:
     """The difference is at most the rounding error of a backward stable method.
 
-    It is eps (κ ‖q̇‖ + κ² ‖e - J q̇‖/σ_1) with κ = cond([J; λ I]), by the perturbation theory of
-    least squares (Wedin). Where the residual is zero, the term with κ² vanishes.
+    This error is eps (κ ‖q̇‖ + κ² ‖e - J q̇‖/σ_1), by the perturbation theory of least squares
+    (Wedin), where κ is the condition number of J stacked on λ I.
     """
     J, e = problems((6, 7), least, nightly(200, 60))
     step = DLS(damping.Constant(lam**2))

@@ -32,7 +32,7 @@ def definite(rng: np.random.Generator, n: int) -> Array:
 
 
 def jacobians(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
-    """Return regular, singular and zero Jacobians (9, m, n)."""
+    """Return Jacobians (9, m, n), some of them singular or zero."""
     J = rng.normal(size=(9, *shape))
     J[3:6, -1] = J[3:6, 0]
     J[6, :, -1] = J[6, :, 0]
@@ -45,7 +45,7 @@ def jacobians(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
 def test_weighted_steps_solve_the_weighted_normal_equations(
     rule: damping.DampingRule, shape: tuple[int, int]
 ) -> None:
-    """(JᵀW₁J + λ²W₂) q̇ = JᵀW₁e with the λ² of the scaled problem."""
+    """(JᵀW₁J + λ²W₂) q̇ = JᵀW₁e, where λ² is that of the rule for the scaled J and e."""
     m, n = shape
     rng = np.random.default_rng(shape)
     diagonal = rng.uniform(0.1, 5, m), rng.uniform(0.1, 5, n)
@@ -127,7 +127,7 @@ def test_weighted_and_directed_steps_of_a_batch_agree_with_python(
         ),
     ],
 )
-def test_bad_input_is_refused(make: object) -> None:
+def test_weighted_steps_refuse_bad_input(make: object) -> None:
     with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
 
@@ -136,7 +136,7 @@ def test_bad_input_is_refused(make: object) -> None:
 
 
 def axes_of(robot: supple.Robot, q: Array) -> list[tuple[Array, Array]]:
-    """Return the axis of each revolute joint of a DH arm and a point on it, by differences."""
+    """Return the axis of each revolute joint and a point on the axis, by differences of fk."""
     found = []
     for j in range(robot.dof):
         h = 1e-5 * np.eye(robot.dof)[j]

@@ -1,4 +1,4 @@
-"""Laws of tasks on random trees: J is minus the derivative of e, and e leads to the target."""
+"""Laws of tasks on random trees: J is minus the derivative of e; moving by e reaches the target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def tolerance(tree: Tree, qd: Array, order: int) -> float:
-    """Return the error bound of a central difference if frame, base and axes all move."""
+    """Return an error bound of central differences of rows whose frame, base and axes move."""
     speed = 3 * tree.speed(qd)
     truncated = H**2 * speed ** (order + 2) * tree.reach
     return 2 * truncated + 8 * tree.rounding * speed ** (order - 1) / H
@@ -37,7 +37,7 @@ def errors(robot: supple.Robot, task: Task, q: Array, target: Array) -> Array:
 
 @laws
 @given(trees(), seeds)
-def test_j_is_the_derivative_of_the_error_at_the_target(tree: Tree, seed: int) -> None:
+def test_at_the_target_j_is_minus_the_derivative_of_the_error(tree: Tree, seed: int) -> None:
     robot, n = tree.robot, tree.robot.dof
     for some in some_tasks(robot, np.random.default_rng(seed)):
         target = reached(robot, some.task, tree.q)
@@ -60,10 +60,10 @@ def right_inverse(r: Array) -> Array:
 
 @laws
 @given(trees(), seeds, st.sampled_from((0.1, 1.0, 2.0, 3.0, np.pi - 0.01)))
-def test_j_is_the_derivative_of_the_error_away_from_the_target(
+def test_away_from_the_target_the_error_changes_by_the_derivative_of_log_times_j(
     tree: Tree, seed: int, angle: float
 ) -> None:
-    # With E = R* Rᵀ, dE/dt = -E [w]; this also holds near rotations by π.
+    # e = log(E) with E = R* Rᵀ and target R*, so dE/dt = -E [w], also near rotations by π.
     robot, rng = tree.robot, np.random.default_rng(seed)
     base = rng.choice([None, *tree.frames])
     task = OrientationTask(str(rng.choice(tree.frames)), base=base)
@@ -76,12 +76,12 @@ def test_j_is_the_derivative_of_the_error_away_from_the_target(
     difference = errors(robot, task, tree.q + H * qd, target) - errors(
         robot, task, tree.q - H * qd, target
     )
-    bent = 100 * tolerance(tree, qd, order=1)  # the third derivative of log is large
+    bent = 100 * tolerance(tree, qd, order=1)  # differences of log have a larger error
     assert abs(difference / (2 * H) + right_inverse(e) @ J @ qd).max() <= bent
 
 
 def ancestors(robot: supple.Robot, frame: str) -> set[str]:
-    """Return the names of the joints between a frame and the root."""
+    """Return the names of the joints between the root and a frame."""
     described = robot.description
     links = {extra.name: extra.link for extra in described.frames}
     above = {joint.child: joint for joint in described.joints}
@@ -94,7 +94,9 @@ def ancestors(robot: supple.Robot, frame: str) -> set[str]:
 
 @laws
 @given(trees(), seeds)
-def test_joints_that_carry_frame_and_base_do_not_move_the_task(tree: Tree, seed: int) -> None:
+def test_joints_that_move_frame_and_base_together_have_zero_columns_in_j(
+    tree: Tree, seed: int
+) -> None:
     robot, rng = tree.robot, np.random.default_rng(seed)
     a, b = (str(name) for name in rng.choice(tree.frames, 2))
     between = ancestors(robot, a) ^ ancestors(robot, b)
@@ -105,7 +107,7 @@ def test_joints_that_carry_frame_and_base_do_not_move_the_task(tree: Tree, seed:
     }
     still = [i for i, name in enumerate(robot.joint_names) if name not in moving]
     for axes in (None, "world", "body"):
-        task = PoseTask(a, base=b, axes=axes, weight=0.3)  # products with 0.3 are rounded
+        task = PoseTask(a, base=b, axes=axes, weight=0.3)  # a weight of 0.3 causes rounding errors
         J = supple.linearize(robot, task, tree.q, np.eye(4)).J
         assert not J[:, still].any()
 
@@ -132,7 +134,7 @@ def test_the_bias_acceleration_of_a_task_is_the_derivative_of_its_rows(
 
 @laws
 @given(trees(), seeds, st.sampled_from((1e-9, 0.1, 2.0, np.pi - 1e-9, np.pi)))
-def test_moving_by_the_error_of_a_task_reaches_its_target(
+def test_moving_a_frame_by_the_error_of_its_task_reaches_the_target(
     tree: Tree, seed: int, angle: float
 ) -> None:
     robot, rng = tree.robot, np.random.default_rng(seed)
@@ -147,7 +149,7 @@ def test_moving_by_the_error_of_a_task_reaches_its_target(
     assert abs(T[:3, 3] + e[:3] - target[:3, 3]).max() <= few
     assert abs(exp(e[3:]) @ T[:3, :3] - R).max() <= few
 
-    # In body axes, the rotation multiplies from the right.
+    # An error in body axes is a rotation that multiplies from the right.
     own = errors(robot, PoseTask(frame, base=base, axes="body"), tree.q, target)
     assert abs(T[:3, :3] @ exp(own[3:]) - R).max() <= few
 
@@ -161,14 +163,14 @@ def test_moving_by_the_error_of_a_task_reaches_its_target(
     assert np.linalg.norm(about) <= np.pi * (1 + 1e-15)
 
 
-def test_an_axis_opposite_to_its_target_has_an_error_of_half_a_turn() -> None:
+def test_the_error_of_an_axis_opposite_to_its_target_is_half_a_turn() -> None:
     robot = supple.load("panda")
     q = robot.neutral()
     z = robot.fk(q)[:3, 2]
     for shake in (0.0, 1e-300, 1e-200, 1e-17, 1e-9):
         e = AxisTask().linearize(robot, q, -z + shake * np.array([1.0, 2.0, 3.0])).e
         assert np.linalg.norm(e) == pytest.approx(np.pi, abs=1e-8)
-    # The target is exactly opposite; the robot's axes are those of the world.
+    # Here, the target is exactly opposite, and the axes of the frame are those of the world.
     straight = supple.dh([(0.0, 0.0, 1.0, 0.0)])
     assert straight.fk([0.0])[:3, 2].tolist() == [0, 0, 1]
     assert supple.linearize(straight, AxisTask(), [0.0], (0, 0, -1.0)).e.tolist() == [np.pi, 0]
@@ -201,7 +203,7 @@ def test_weights_and_length_multiply_rows() -> None:
     assert pytest.approx(plain.J[3:]) == OrientationTask().linearize(robot, q).J
 
 
-def test_velocity_is_fed_forward_and_added_to_the_error() -> None:
+def test_the_velocity_of_a_target_is_added_to_the_error() -> None:
     robot = supple.load("panda")
     rng = np.random.default_rng(5)
     for seed in range(10):
@@ -213,7 +215,7 @@ def test_velocity_is_fed_forward_and_added_to_the_error() -> None:
             assert abs(both.e - error.e - moving.e).max() <= 1e-15 * abs(both.e).max() + 1e-15
             assert not some.task.linearize(robot, q).e.any()
             assert np.array_equal(both.J, moving.J)
-            # The velocity of the frame equals J times the joint speeds.
+            # The velocity of the frame at joint speeds q̇ gives the rows J q̇.
             if some.task.on(robot).traits.is_twist:
                 twist = PoseTask(
                     some.task.frame, base=some.task.base, axes=getattr(some.task, "axes", None)
@@ -225,7 +227,7 @@ def test_velocity_is_fed_forward_and_added_to_the_error() -> None:
                 assert abs(asked.e - asked.J @ qd).max() <= 1e-14
 
 
-def test_row_names_of_tasks_state_frame_base_and_axes() -> None:
+def test_names_of_rows_of_tasks_state_frame_base_and_axes() -> None:
     robot = supple.load("panda")
     hand, link = robot.tips[0], "panda_link4"
     assert PositionTask().rows_of(robot) == (f"x of {hand}", f"y of {hand}", f"z of {hand}")
@@ -256,7 +258,7 @@ def test_tasks_may_be_given_as_names_or_sequences() -> None:
 # ---- poses -------------------------------------------------------------------------------------
 
 
-def test_a_pose_from_a_matrix_or_quaternions_is_the_same() -> None:
+def test_pose_returns_the_same_pose_for_a_matrix_and_for_quaternions() -> None:
     rng = np.random.default_rng(8)
     pin = pytest.importorskip("pinocchio")
     for _ in range(20):
@@ -274,8 +276,8 @@ def test_a_pose_from_a_matrix_or_quaternions_is_the_same() -> None:
 
 
 def test_rows_of_alternate_tasks_are_those_of_the_point_at_the_target() -> None:
-    """J is that of the link's point at the target, v + w × (t - p), in Python and in the kernel,
-    also relative to a base that moves.
+    """The velocity of this point is v + w × (t - p), in Python and in the kernel, also relative
+    to a base that moves.
     """
     robot, q = supple.load("panda"), np.array([0.3, 0.5, -0.2, -1.8, 0.4, 1.2, 0.6])
     target = np.array([0.5, 0.2, 0.4])

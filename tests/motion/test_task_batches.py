@@ -50,13 +50,13 @@ def test_linearizations_of_the_kernel_agree_with_python(robot: supple.Robot, dty
                 abs(command[i] - some.task.linearize(robot, q[i], velocity=some.velocity).e).max()
                 <= few
             )
-            # Near a rotation by 180°, rotation vectors of either sign are correct.
+            # Near rotations by 180°, rotation vectors of both signs are correct.
             if np.linalg.norm(twin.e) < 3:
                 assert abs(e[i] - twin.e).max() <= few
 
 
 @pytest.mark.usefixtures("isa")
-def test_a_batch_of_several_tasks_has_their_stacked_rows(robot: supple.Robot) -> None:
+def test_a_batch_of_several_tasks_has_the_stacked_rows_of_all_tasks(robot: supple.Robot) -> None:
     some = samples(robot, 1)
     tasks, targets = [s.task for s in some], [s.target for s in some]
     q = robot.random(seed=2)
@@ -70,7 +70,7 @@ def test_a_batch_of_several_tasks_has_their_stacked_rows(robot: supple.Robot) ->
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.usefixtures("isa")
-def test_a_batch_of_linearized_tasks_has_the_bits_of_its_rows(
+def test_a_batch_of_linearizations_has_the_bits_of_single_linearizations(
     robot: supple.Robot, dtype: type
 ) -> None:
     some = samples(robot, 1)
@@ -109,8 +109,8 @@ def test_targets_have_the_axes_of_the_batch_or_broadcast_to_them() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_velocities_are_added_to_errors(dtype: type) -> None:
-    """A batch equals calls of `Task.linearize`, with a target, a velocity, both or neither."""
+def test_linearize_adds_velocities_of_targets_to_the_errors(dtype: type) -> None:
+    """The result equals that of `Task.linearize`, with a target, a velocity, both or neither."""
     robot = supple.load("panda")
     q, T = robot.random(5, seed=3).astype(dtype), robot.fk(robot.random(5, seed=4))
     twist = np.random.default_rng(5).normal(size=(5, 6))
@@ -136,8 +136,8 @@ def test_velocities_are_added_to_errors(dtype: type) -> None:
         supple.linearize(robot, both, q, velocity=twist)
 
 
-def test_joint_velocities_give_the_motion_of_the_rows() -> None:
-    """J q̇ and J̇q̇ agree with differences along q̇, also in slices of a batch and in stacks."""
+def test_with_qd_linearize_returns_the_velocity_and_the_bias_of_the_rows() -> None:
+    """J q̇ and the bias J̇q̇ agree with differences along q̇, also in slices and stacks."""
     robot = supple.load("panda")
     tasks = [PoseTask(axes="body", weight=2.0), PositionTask("panda_link5")]
     rng = np.random.default_rng(6)
@@ -158,7 +158,7 @@ def test_joint_velocities_give_the_motion_of_the_rows() -> None:
         supple.linearize(robot, tasks, q, qd=np.full(7, np.nan))
 
 
-def test_nonfinite_or_misshaped_input_of_linearize_is_named() -> None:
+def test_errors_of_linearize_name_nonfinite_or_misshaped_input() -> None:
     robot = supple.load("panda")
     q = robot.random(40, seed=3)
     q[17, 2] = np.nan
@@ -181,7 +181,7 @@ def test_nonfinite_or_misshaped_input_of_linearize_is_named() -> None:
         supple.linearize(robot, [PositionTask(), PostureTask()], q, [(1, 2, 3)])
     with pytest.raises(supple.errors.InputError, match="target must be a sequence"):
         supple.linearize(robot, [PositionTask()], q, [1.0, 1.0, 1.0])
-    np.testing.assert_array_equal(  # an array is the target of the only task
+    np.testing.assert_array_equal(  # an array may be the target of the only task
         supple.linearize(robot, [PositionTask()], q[0], np.ones(3)).e,
         supple.linearize(robot, [PositionTask()], q[0], [np.ones(3)]).e,
     )

@@ -125,7 +125,9 @@ def test_invalid_velocities_of_tasks_are_refused(task: Any, velocity: Any, said:
         ),
     ],
 )
-def test_targets_with_typical_wrong_shapes_get_a_hint(call: Make, said: str) -> None:
+def test_the_error_about_a_target_of_a_typical_wrong_shape_has_a_hint(
+    call: Make, said: str
+) -> None:
     with pytest.raises(InputError, match=rf"given: an array of shape \(.*\)\. .*{said}"):
         call()
 

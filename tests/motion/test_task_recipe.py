@@ -1,6 +1,6 @@
-"""The recipe for a task in CONTRIBUTING.md, followed in a copy of the tree.
+"""The recipe for a task in CONTRIBUTING.md is followed in a copy of the sources.
 
-`test_new_goals.py` compiles the headers of the copy, and `make test-recipes` all of it.
+`test_new_goals.py` compiles the headers of the copy; `make test-recipes` compiles all files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PLACES = [(goal, name) for goal in NEW for name, added in additions(goal).items(
 
 
 def followed(folder: Path, goal: str, left_out: str | None = None) -> list[str]:
-    """Add a task to a copy of the sources, all but one addition; return the places reported."""
+    """Add a task to a copy of the sources, except one addition; return the reported messages."""
     shutil.copytree(ROOT / PYTHON, folder / PYTHON)
     for file in FILES:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def followed(folder: Path, goal: str, left_out: str | None = None) -> list[str]:
     return forgotten(folder)
 
 
-def test_every_task_is_in_all_files_of_the_recipe() -> None:
+def test_every_task_is_in_all_files_that_the_recipe_names() -> None:
     assert forgotten(ROOT) == []
 
 
@@ -51,11 +51,11 @@ def test_code_that_depends_on_the_kind_of_goal_is_only_in_files_that_the_recipe_
         "match task:\n    case PoseTask():\n        pass",
     ],
 )
-def test_code_that_tells_tasks_apart_is_found(code: str) -> None:
+def test_code_that_distinguishes_classes_of_tasks_is_found(code: str) -> None:
     assert list(distinctions(code, {"PoseTask", "AxisTask", "AxisRows", "OpenRows"}))
 
 
-def test_code_may_create_tasks_and_name_them_in_annotations() -> None:
+def test_code_that_creates_tasks_or_names_them_in_annotations_is_not_reported() -> None:
     code = (
         "from supple.tasks import PoseTask\n"
         "def f(task: PoseTask | None, *, others: list[AxisTask]) -> AxisRows:\n"
@@ -66,12 +66,12 @@ def test_code_may_create_tasks_and_name_them_in_annotations() -> None:
 
 
 @pytest.mark.parametrize("goal", NEW)
-def test_following_the_recipe_in_contributing_is_sufficient(goal: str, tmp_path: Path) -> None:
+def test_a_task_added_as_the_recipe_says_causes_no_message(goal: str, tmp_path: Path) -> None:
     assert followed(tmp_path, goal) == []
 
 
 @pytest.mark.parametrize(("goal", "name"), PLACES)
-def test_a_step_left_out_of_the_recipe_is_reported_with_its_file(
+def test_each_addition_that_is_left_out_is_reported_with_its_file(
     tmp_path: Path, goal: str, name: str
 ) -> None:
     place = additions(goal)[name]
@@ -80,7 +80,7 @@ def test_a_step_left_out_of_the_recipe_is_reported_with_its_file(
     assert place.missing in report
 
 
-def test_the_recipe_in_contributing_names_every_file() -> None:
+def test_the_recipe_for_a_task_names_every_file() -> None:
     recipe = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     recipe = recipe.partition("## Add a task")[2].partition("\n## ")[0]
     for file in FILES:

@@ -1,4 +1,4 @@
-"""Allowed ranges of task rows: e and J inside and outside agree with a slow oracle."""
+"""Allowed ranges of task rows: e and J agree with a slow oracle, inside and outside."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def robot(request: pytest.FixtureRequest) -> supple.Robot:
 
 
 def near(T: Array, rng: np.random.Generator, far: float, turn: float) -> Array:
-    """Return a random pose at most `far` [m] and `turn` [rad] away from T along each axis."""
+    """Return a random pose whose offset from T is at most `far` [m] and `turn` [rad] per axis."""
     to = T.copy()
     to[:3, 3] += rng.uniform(-far, far, 3)
     to[:3, :3] = exp(rng.uniform(-turn, turn, 3)) @ T[:3, :3]
@@ -40,7 +40,7 @@ def near(T: Array, rng: np.random.Generator, far: float, turn: float) -> Array:
 
 
 @pytest.mark.usefixtures("isa")
-def test_the_error_is_the_distance_to_a_box_and_j_is_zero_inside(robot: supple.Robot) -> None:
+def test_e_is_the_distance_from_the_box_of_ranges_and_j_is_zero_inside(robot: supple.Robot) -> None:
     rng = np.random.default_rng(1)
     ranges = {"x": 0.02, "y": (-0.01, 0.03), "z": (0.0, INF), "rx": 0.1, "rz": (-0.2, 0.05)}
     lower = np.array([-0.02, -0.01, 0.0, -0.1, 0.0, -0.2])
@@ -91,7 +91,9 @@ def test_a_task_with_a_free_axis_controls_only_its_direction(
 
 @pytest.mark.parametrize("about", ["x", "y", "z"])
 @pytest.mark.usefixtures("isa")
-def test_the_error_of_a_cone_is_the_angle_beyond_it(robot: supple.Robot, about: str) -> None:
+def test_the_error_of_an_axis_outside_its_cone_is_the_angle_beyond_the_cone(
+    robot: supple.Robot, about: str
+) -> None:
     k, cone = "xyz".index(about), 0.4
     rng = np.random.default_rng(5)
     task = PoseTask(about=about, cone=cone, weight=(1, 1, 1, 2, 2, 2))
@@ -127,7 +129,7 @@ def test_the_error_of_a_cone_is_the_angle_beyond_it(robot: supple.Robot, about: 
     ids=["free axis", "cone of a frame", "cone of an axis"],
 )
 @pytest.mark.usefixtures("isa")
-def test_rows_with_ranges_have_velocities_and_bias_like_others(
+def test_velocities_and_biases_of_rows_with_ranges_are_derivatives(
     robot: supple.Robot, task: Any
 ) -> None:
     rng = np.random.default_rng(7)
@@ -146,7 +148,7 @@ def test_rows_with_ranges_have_velocities_and_bias_like_others(
         np.testing.assert_allclose(
             lin.bias_acceleration, (ahead - behind) @ qd / (2 * h), atol=2e-6, rtol=1e-5
         )
-        # If the target moves with the twist of the frame, the rows of its velocity are J q̇.
+        # If the target moves with the twist of the frame, its velocity adds J q̇ to the error.
         if not isinstance(task, AxisTask) and lin.J[-1].any():
             twist = robot.jacobian(q) @ qd
             follow = supple.linearize(robot, task, q, goal, velocity=twist)
@@ -154,7 +156,7 @@ def test_rows_with_ranges_have_velocities_and_bias_like_others(
             np.testing.assert_allclose(follow.e - e, follow.J @ qd, atol=1e-10)
 
 
-def test_posture_tasks_may_have_ranges() -> None:
+def test_posture_tasks_with_ranges_have_the_error_beyond_them() -> None:
     robot = supple.load("panda")
     q, rest = robot.random(seed=1), robot.neutral()
     off = q - rest
@@ -167,7 +169,7 @@ def test_posture_tasks_may_have_ranges() -> None:
     np.testing.assert_allclose(np.delete(e, 2), -np.delete(off, 2))
 
 
-def test_open_tasks_may_have_ranges() -> None:
+def test_open_tasks_with_ranges_have_the_error_beyond_them_and_are_met_inside() -> None:
     robot = supple.load("panda")
     q = robot.random(seed=2)
     task = OpenTask(lambda q: q[:2] + q[2:4], tolerance=(-0.5, 0.2), unit="rad")
@@ -191,7 +193,7 @@ def test_open_tasks_may_have_ranges() -> None:
 
 
 @pytest.mark.usefixtures("isa")
-def test_batches_of_tasks_with_ranges_have_the_rows_of_each() -> None:
+def test_batches_of_tasks_with_ranges_equal_linearizations_one_by_one() -> None:
     robot = supple.load("panda")
     tasks = [
         PoseTask(tolerance={"x": 0.1, "rx": 0.5}, axes="body"),
@@ -206,13 +208,13 @@ def test_batches_of_tasks_with_ranges_have_the_rows_of_each() -> None:
         each = [t.linearize(robot, one, goal) for t, goal in zip(tasks, targets, strict=True)]
         np.testing.assert_allclose(lin.e[i], np.concatenate([x.e for x in each]), atol=1e-12)
         np.testing.assert_allclose(lin.J[i], np.vstack([x.J for x in each]), atol=1e-12)
-    # Without a target, the tilt and its row are unknown: the row is zero, and others are not.
+    # Without a target, the tilt of the axis is unknown: its row is zero, all other rows are not.
     J = supple.linearize(robot, tasks, q).J
     assert J[:, :9].any(axis=-1).all()
     assert not J[:, 9].any()
 
 
-def test_positions_with_infinite_ranges_have_no_row() -> None:
+def test_components_of_a_pose_with_infinite_ranges_have_no_row() -> None:
     robot = supple.load("panda")
     task = PoseTask(tolerance={"y": INF})
     assert task.rows_of(robot) == tuple(

@@ -1,4 +1,4 @@
-"""Texts show errors in units that suit their sizes, and only errors that the task has."""
+"""Texts print errors in units that suit their sizes, and only errors that a task has."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_errors_are_printed_in_units_that_suit_their_size(
     assert error_text(position, rotation) == text
 
 
-def test_the_unit_of_joints_is_rad_m_or_both() -> None:
+def test_the_printed_unit_of_joints_is_rad_or_m_or_both() -> None:
     slide = supple.dh([(0.0, 0.0, 0.0, 0.0)], kinds="P")
     mixed = supple.dh([(0.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)], kinds="PR")
     assert [joint_unit(robot) for robot in (PANDA, slide, mixed)] == ["rad", "m", "rad or m"]
 
 
 @pytest.mark.parametrize("target", [[0.4, 0.1, 0.5], [640.0, 0.1, 0.5]])
-def test_a_position_has_no_rotation_error(target: list[float]) -> None:
+def test_the_text_of_a_position_solution_has_no_rotation_error(target: list[float]) -> None:
     found = solve(PANDA, target, tasks=supple.PositionTask(), explain=True)
     assert "rad" not in str(found).splitlines()[0]
     assert "mrad" not in str(found)
@@ -50,7 +50,7 @@ def test_a_solution_with_zero_error_is_printed_as_such() -> None:
     assert str(found) == "converged in 4 iterations, no error"
 
 
-def test_errors_of_a_motion_are_in_millimeters() -> None:
+def test_errors_of_a_motion_are_printed_in_millimeters() -> None:
     goal = T.copy()
     goal[0, 3] += 0.1
     motion = supple.simulate(PANDA, PANDA.neutral(), target=goal, dt=0.01, duration=0.2)

@@ -36,21 +36,21 @@ def test_varying_weights_and_damping_are_the_published_formulas(angle: float) ->
     assert found.lambda2 == pytest.approx(1e-4 * depth, abs=1e-15)
 
 
-def test_damping_is_below_every_weight() -> None:
-    """λ² < w at any distance (Egeland et al.), and both are continuous and monotone."""
+def test_varying_lambda2_is_below_every_weight() -> None:
+    """λ² < w as Egeland et al. require; w is continuous, and w and λ² are monotone."""
     found = [HOW(pair(angle)) for angle in np.linspace(0, 0.6, 2001)]
     w, lambda2 = np.array([(f.weights[1], f.lambda2) for f in found]).T
     assert (lambda2 < w).all()
     assert (np.diff(w) >= -1e-12).all()
     assert (np.diff(lambda2) <= 1e-16).all()
-    assert np.abs(np.diff(w)).max() < 0.05  # the root is steep at the edge of the region
+    assert np.abs(np.diff(w)).max() < 0.05  # w = 1 - 0.99 √depth is steep at the edge of the region
     assert w[0] == pytest.approx(0.01)
     assert w[-1] == 1
     assert lambda2[-1] == 0
 
 
-def test_near_an_artificial_singularity_the_main_task_is_spared() -> None:
-    """The main task's error is of the order of the weight w; with equal weights it is large."""
+def test_at_a_conflict_of_tasks_varying_weights_keep_the_error_of_the_main_task_small() -> None:
+    """The error is of the order of the weight w; with equal weights, the error is large."""
     parts = pair(1e-4)
     found = HOW(parts)
     varied = Augmented(Constant(found.lambda2), found.weights)(parts)
@@ -58,10 +58,10 @@ def test_near_an_artificial_singularity_the_main_task_is_spared() -> None:
     errors = [float(np.linalg.norm(parts[0].e - parts[0].J @ dq)) for dq in (varied, equal)]
     assert errors[0] < 0.02
     assert errors[1] > 0.3
-    assert np.linalg.norm(varied) < 2  # bounded although the tasks conflict
+    assert np.linalg.norm(varied) < 2  # the step is bounded although the tasks conflict
 
 
-def test_tasks_with_more_rows_than_joints_count_as_conflicting() -> None:
+def test_tasks_with_more_rows_than_joints_have_the_weights_of_a_conflict() -> None:
     rng = np.random.default_rng(0)
     parts = [Linearization(orthonormal(rng, 3, 3), np.ones(3)) for _ in range(3)]
     found = HOW(parts)

@@ -1,4 +1,4 @@
-"""Arms with a spherical wrist: the decomposed step, and its difference from the full step."""
+"""`SphericalWrist`: separate steps for arm and wrist, compared with the full step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def test_the_spherical_wrist_of_an_arm_is_detected(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "missed"), [("ur5e", 0.01), ("panda", 0.01)])
-def test_a_wrist_that_is_not_spherical_is_refused_with_its_offset(name: str, missed: float) -> None:
+def test_the_error_about_a_wrist_that_is_not_spherical_states_its_offset(
+    name: str, missed: float
+) -> None:
     with pytest.raises(supple.errors.InputError, match=r"by \d\S* m") as caught:
         SphericalWrist.for_robot(supple.load(name))
     distance = float(str(caught.value).split(" by ")[-1].split(" m")[0])
@@ -30,14 +32,14 @@ def test_a_wrist_that_is_not_spherical_is_refused_with_its_offset(name: str, mis
 
 
 @pytest.mark.parametrize("name", ["planar2", "planar3", "y"])
-def test_planar_and_branched_robots_have_no_spherical_wrist(name: str) -> None:
+def test_planar_and_branched_robots_are_refused_as_they_have_no_spherical_wrist(name: str) -> None:
     with pytest.raises(supple.errors.InputError, match="given"):
         SphericalWrist.for_robot(supple.load(name))
 
 
 @pytest.mark.parametrize("axes", ["world", "body"])
 @pytest.mark.parametrize("name", ["puma560", "puma560_mk", "stanford"])
-def test_the_undamped_wrist_step_is_the_inverse(name: str, axes: str) -> None:
+def test_the_undamped_wrist_step_is_that_of_the_inverse_of_j(name: str, axes: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(1)
     step = SphericalWrist.for_robot(robot, arm=damping.Constant(0.0), wrist=damping.Constant(0.0))
     looked = 0
@@ -50,7 +52,7 @@ def test_the_undamped_wrist_step_is_the_inverse(name: str, axes: str) -> None:
 
 
 @pytest.mark.parametrize("name", SPHERICAL)
-def test_arm_and_wrist_speeds_are_bounded_at_their_singularities(name: str) -> None:
+def test_wrist_steps_are_finite_and_arm_speeds_bounded_at_singularities(name: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(2)
     step = SphericalWrist.for_robot(robot, arm=damping.Constant(0.01), wrist=damping.Constant(0.04))
     folded = np.zeros(robot.dof)
@@ -58,15 +60,16 @@ def test_arm_and_wrist_speeds_are_bounded_at_their_singularities(name: str) -> N
         e = rng.normal(size=6)
         dq = step(Linearization(robot.jacobian(q), e))
         assert np.isfinite(dq).all()
-        far = np.linalg.norm(e[:3]) + 0.5 * np.linalg.norm(e[3:])  # longer than any tool
+        # 0.5 m is longer than the distance from wrist to tool.
+        far = np.linalg.norm(e[:3]) + 0.5 * np.linalg.norm(e[3:])
         assert np.linalg.norm(dq[:-3]) <= far / 0.2
     no_motion = step(Linearization(np.zeros((6, 6)), np.ones(6)))
     assert not no_motion.any()
 
 
-def test_the_damped_wrist_step_differs_from_the_full_solution() -> None:
-    """With lengths in units of the reach, as in Wampler's paper, the difference from the full
-    solution shrinks with α; the paper says "approximately the same for α >= 0.1".
+def test_the_damped_wrist_step_tends_to_the_full_step_as_damping_decreases() -> None:
+    """Lengths are in units of the reach, as in Wampler's paper, which states that both steps are
+    "approximately the same for α >= 0.1". Here, they differ by more than 10 % for α >= 0.1.
     """
     robot = supple.load("puma560")
     reach = Scale.for_robot(robot).reach
@@ -104,7 +107,7 @@ def test_wrist_steps_refuse_bad_input(make: object) -> None:
 
 
 def test_weighted_dls_equals_dls_with_scaled_rows() -> None:
-    """The `WeightedDLS` of the test above equals DLS with scaled rows, the full problem."""
+    """The weights are the squares of the scales."""
     robot = supple.load("puma560")
     J, e = robot.jacobian(robot.random(seed=4)), np.arange(6.0)
     scale = np.r_[np.full(3, 0.5), np.ones(3)]

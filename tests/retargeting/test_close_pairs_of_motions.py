@@ -1,4 +1,4 @@
-"""Laws of the distances kept in a motion: values remembered from earlier steps do not matter."""
+"""Distances between close pairs in retargeted motions do not depend on earlier steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP = 1 / 120
 
 
 def drawn_shape(rng: np.random.Generator) -> Shape:
-    """Return a shape of a limb."""
+    """Return a random shape of the size of a limb."""
     at, r, length = rng.normal(0, 0.03, 3), rng.uniform(0.02, 0.06), rng.uniform(0.05, 0.3)
     kind = rng.integers(5)
     if kind == 0:
@@ -35,7 +35,7 @@ def drawn_shape(rng: np.random.Generator) -> Shape:
 
 
 def drawn_motion(rng: np.random.Generator, robot: sp.Robot, count: int) -> Array:
-    """Return configurations (count, nq) at 120 frames/s: smooth, and often fast."""
+    """Return configurations (count, nq) of a smooth, often fast motion at 120 frames/s."""
     t = np.arange(count) * STEP
     waves = rng.uniform(0.1, 2.5, (robot.dof, 3))
     phases = rng.uniform(0, 2 * np.pi, (robot.dof, 3))
@@ -45,7 +45,7 @@ def drawn_motion(rng: np.random.Generator, robot: sp.Robot, count: int) -> Array
 
 
 def loop_of(mapping: PointMapping, world: sp.World) -> _core.Following:
-    """Return the kernel's loop, at the beginning of a motion."""
+    """Return the loop of the kernel at the beginning of a motion."""
     robot = mapping.humanoid.robot
     loop = Following(mapping, default_limits(robot), kept_apart(robot, world), 0.01, STEP)
     loop.start(robot.neutral())
@@ -53,8 +53,8 @@ def loop_of(mapping: PointMapping, world: sp.World) -> _core.Following:
 
 
 @pytest.mark.parametrize("seed", range(nightly(40, 4)))
-def test_distances_remembered_from_earlier_steps_change_only_rounding(seed: int) -> None:
-    """Rows with skipped pairs and warm starts equal those of a loop that saw only two steps."""
+def test_rows_of_close_pairs_after_many_steps_equal_those_after_two_steps(seed: int) -> None:
+    """After many steps, the loop skips distant pairs and starts from remembered directions."""
     rng = np.random.default_rng([seed, 7])
     robot = Humanoid.of(sp.urdf(humanoid_text())).robot
     limbs = [name for name in robot.description.links if name != "pelvis"]

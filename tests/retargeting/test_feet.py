@@ -1,4 +1,4 @@
-"""Laws of the feet of humanoids of any shape: they neither sink nor slide in walks."""
+"""Feet of humanoids of any shape neither sink nor slide in retargeted walks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = range(nightly(60, 6))
 
 
 def bent(motion: HumanMotion, radius: float) -> HumanMotion:
-    """Return a walk along x, bent to a circle to the left; points at rest stay at rest."""
+    """Return a walk along x, bent to a circle to the left; resting points still rest."""
     angle = motion.positions[..., 0] / radius
     out = radius - motion.positions[..., 1]
     at = np.stack([out * np.sin(angle), radius - out * np.cos(angle)], axis=-1)
@@ -26,7 +26,7 @@ def bent(motion: HumanMotion, radius: float) -> HumanMotion:
 
 
 def walk(seed: int) -> HumanMotion:
-    """Return a walk, or a turn for odd seeds."""
+    """Return a straight walk for even seeds, and a walk on a circle for odd seeds."""
     fps = [30.0, 60.0, 100.0][seed % 3]
     if seed % 2:
         return bent(walking(1.5, fps=fps), np.random.default_rng(seed).uniform(2, 5))
@@ -34,8 +34,8 @@ def walk(seed: int) -> HumanMotion:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_feet_neither_sink_nor_slide(seed: int) -> None:
-    # Legs of five or six joints, slow ones, ankles that hardly turn, soles of boxes or capsules.
+def test_standing_feet_of_random_humanoids_neither_sink_nor_slide(seed: int) -> None:
+    # Legs have five or six joints, some slow, some ankles hardly turn; soles are boxes or capsules.
     found = sp.retarget(drawn_humanoid(seed), walk(seed))
     assert found.penetration.max() < 2e-4
     assert found.slide.max() < 2e-4
@@ -44,7 +44,7 @@ def test_feet_neither_sink_nor_slide(seed: int) -> None:
         assert low.max() < 5e-4  # standing feet touch the ground
 
 
-def test_legs_of_five_joints_stand_below_the_hips() -> None:
+def test_soles_of_legs_with_five_joints_are_level_while_they_stand() -> None:
     for seed in (0, 3, 6):
         found = sp.retarget(drawn_humanoid(seed), walking(1.0, seed=seed))
         body = found.humanoid
@@ -57,7 +57,7 @@ def test_legs_of_five_joints_stand_below_the_hips() -> None:
 def test_a_foot_turns_about_its_toe_where_the_human_does() -> None:
     human = walking(0.5)
     at = {name: human.names.index(f"left_{name}") for name in ("ankle", "toe")}
-    short = human.positions.copy()  # with short feet, compared with the robot's
+    short = human.positions.copy()  # the feet of the human are shorter than those of the robot
     for side in ("left", "right"):
         one, other = (human.names.index(f"{side}_{name}") for name in ("ankle", "toe"))
         short[:, other, 0] -= 0.5 * (short[:, other, 0] - short[:, one, 0])
@@ -78,12 +78,12 @@ def test_a_foot_turns_about_its_toe_where_the_human_does() -> None:
     assert np.ptp(front, axis=0).max() < 0.02
 
 
-def test_a_foot_stands_until_its_toe_moves() -> None:
+def test_a_standing_foot_stands_until_it_tilts_or_its_toe_moves() -> None:
     heights, tilts, level = np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((3, 2, 2, 3))
     rising = level.copy()
-    rising[:, :, 0, 2] = [[-0.02], [0.0], [0.02]]  # ankles, at 0.6 m/s
+    rising[:, :, 0, 2] = [[-0.02], [0.0], [0.02]]  # ankles rise at 0.6 m/s
     leaving = level.copy()
-    leaving[:, :, 1, 0] = [[-0.02], [0.0], [0.02]]  # toes
+    leaving[:, :, 1, 0] = [[-0.02], [0.0], [0.02]]  # toes move forward
     stood, flew = np.ones(2, dtype=bool), np.zeros(2, dtype=bool)
     assert is_still(rising, 30.0, heights, tilts, stood).all()
     assert not is_still(rising, 30.0, heights, tilts, flew).any()
@@ -91,7 +91,7 @@ def test_a_foot_stands_until_its_toe_moves() -> None:
     assert not is_still(leaving, 30.0, heights, tilts, stood).any()
 
 
-def test_sides_are_read_from_names_without_separators() -> None:
+def test_left_and_right_are_read_from_link_names_without_separators() -> None:
     assert words_of("LLEG_HIP_R")[:2] == ["left", "leg"]
     assert words_of("rArm1")[:2] == ["right", "arm"]
     assert words_of("lower_leg")[0] == "lower"

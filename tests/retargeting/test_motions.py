@@ -1,4 +1,4 @@
-"""Human motions: formats that round-trip, BVH against formulas, and clear errors."""
+"""Files of human motions: what is written is read again, BVH agrees with formulas, errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def turned(motion: sp.retargeting.HumanMotion, seed: int) -> sp.retargeting.Huma
     )
 
 
-def test_motions_in_npz_files_round_trip(tmp_path: Path) -> None:
+def test_motions_written_to_npz_files_are_read_again(tmp_path: Path) -> None:
     motion = turned(walking(0.5, seed=1), 2)
     motion.save(tmp_path / "walk.npz")
     read = sp.retargeting.HumanMotion.load(tmp_path / "walk.npz")
@@ -35,7 +35,7 @@ def test_motions_in_npz_files_round_trip(tmp_path: Path) -> None:
     assert (read.names, read.fps) == (motion.names, motion.fps)
 
 
-def test_frames_of_gmr_round_trip(tmp_path: Path) -> None:
+def test_motions_converted_to_frames_of_gmr_and_back_are_equal(tmp_path: Path) -> None:
     motion = turned(walking(0.3, seed=1), 3)
     frames = motion.to_frames()
     read = sp.retargeting.HumanMotion.from_frames(frames, motion.fps)
@@ -70,7 +70,7 @@ ORDERS = ("ZXY", "XYZ", "ZYX")
 
 
 def drawn_bvh(seed: int) -> tuple[str, Array, Array]:
-    """Return a BVH file of a random tree, and its positions and rotations with z up, by SciPy."""
+    """Return a BVH file of a random tree, and positions and rotations with z up, by SciPy."""
     rng = np.random.default_rng(seed)
     count, frames = int(rng.integers(3, 9)), int(rng.integers(1, 5))
     parent = [-1, *(int(rng.integers(0, k)) for k in range(1, count))]
@@ -108,7 +108,9 @@ def drawn_bvh(seed: int) -> tuple[str, Array, Array]:
 
 
 @each("seed", range(6))
-def test_bvh_agrees_with_formulas(seed: int, tmp_path: Path) -> None:
+def test_positions_and_rotations_read_from_bvh_files_agree_with_formulas(
+    seed: int, tmp_path: Path
+) -> None:
     text, positions, rotations = drawn_bvh(seed)
     (tmp_path / "a.bvh").write_text(text)
     read = sp.retargeting.HumanMotion.load(tmp_path / "a.bvh")
@@ -177,7 +179,7 @@ def test_errors_about_bad_motions_say_what_is_wrong(tmp_path: Path) -> None:
 
 
 def table(robot: sp.Robot) -> dict[str, object]:
-    """Return a table of GMR for the small humanoid."""
+    """Return a GMR table of frames, scales and offsets for the small humanoid."""
     follow = {"pelvis": "pelvis", "waist": "spine"}
     for side in ("left", "right"):
         follow |= {f"{side}_foot": f"{side}_ankle", f"{side}_knee": f"{side}_knee"}

@@ -1,4 +1,4 @@
-"""Laws of the reasons of `retarget`: what exceeds 1 mm, when, and which joints were at limits."""
+"""Reasons of `retarget` state what exceeds 1 mm and when, and the joints at limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAID = re.compile(
 
 
 def hurried(seed: int, share: float) -> Retargeted:
-    """Return a walk on boxes whose limits on speed and acceleration are multiplied by `share`."""
+    """Return a walk on boxes under `share` times the default speed and acceleration limits."""
     motion, mapping, world = stairs(seed, Humanoid.of(humanoid()).robot)
     limits = default_limits(mapping.humanoid.robot)
     limits = replace(
@@ -36,7 +36,7 @@ def hurried(seed: int, share: float) -> Retargeted:
 
 
 def joints_above(robot: sp.Robot, link: str) -> set[str]:
-    """Return the names of the joints between the root and a link."""
+    """Return the names of the joints from the root to a link."""
     by_child = {joint.child: joint for joint in robot.description.joints}
     made = set()
     while link in by_child:
@@ -45,14 +45,14 @@ def joints_above(robot: sp.Robot, link: str) -> set[str]:
     return made
 
 
-def test_a_motion_that_misses_nothing_has_no_reasons() -> None:
+def test_a_motion_without_errors_above_a_millimeter_has_no_reasons() -> None:
     found = hurried(0, 1.0)
     assert max(found.slide.max(), found.penetration.max(), found.collision.max()) < 1e-3
     assert found.reasons == ()
     assert str(found).count("\n") == 2
 
 
-def test_a_motion_is_pickled_and_copied_after_it_was_printed() -> None:
+def test_a_motion_that_was_printed_can_be_pickled_and_copied() -> None:
     found = hurried(0, 0.1)
     said = str(found)
     for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found), copy.copy(found)):
@@ -61,7 +61,7 @@ def test_a_motion_is_pickled_and_copied_after_it_was_printed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(nightly(20, 3)))
-def test_reasons_say_what_exceeds_a_millimeter_and_where(seed: int) -> None:
+def test_reasons_state_each_error_above_a_millimeter_with_its_frame_and_time(seed: int) -> None:
     found = hurried(seed, np.random.default_rng(seed).uniform(0.02, 0.12))
     feet = [leg.end for leg in found.humanoid.legs]
     sizes = {"is": found.penetration, "overlaps": found.collision}
@@ -82,7 +82,7 @@ def test_reasons_say_what_exceeds_a_millimeter_and_where(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(nightly(20, 3)))
-def test_joints_of_a_reason_are_at_a_limit_and_move_the_frame(seed: int) -> None:
+def test_joints_named_in_a_reason_reach_a_limit_and_move_the_named_frames(seed: int) -> None:
     found = hurried(seed, 0.1)
     robot, limits = found.robot, found.limits
     ratio = np.abs(found.qd) / limits.max_speed

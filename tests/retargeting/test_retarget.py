@@ -1,4 +1,4 @@
-"""Laws of `retarget`: standing feet rest on the ground, limits hold, streams equal motions."""
+"""`retarget`: standing feet rest, limits hold, and streams give the result of whole motions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FRAX = "frax"
 
 @pytest.fixture(scope="module")
 def walks() -> list[tuple[HumanMotion, Retargeted]]:
-    """Return human walks, and the motions of the small humanoid retargeted from them."""
+    """Return human walks, each with the retargeted motion of the small humanoid."""
     robot = humanoid()
     made = []
     for seed in SEEDS:
@@ -40,7 +40,7 @@ def walks() -> list[tuple[HumanMotion, Retargeted]]:
 
 
 def stances(stands: Array) -> list[tuple[int, int]]:
-    """Return the first frame of each stance, and the frame after its last."""
+    """Return the first frame of each stance and the frame after its last one."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], stands.astype(int), [0]])))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
@@ -59,10 +59,10 @@ def test_standing_feet_neither_slide_nor_sink(
             assert points[..., 2].min() > -1e-3
             for begin, end in stances(motion.contacts[:, k]):
                 assert np.abs(points[begin:end] - points[begin]).max() < 1e-4
-                assert np.abs(points[begin:end, :, 2]).max() < 1e-4  # flat on the ground
+                assert np.abs(points[begin:end, :, 2]).max() < 1e-4  # soles are flat on the ground
 
 
-def test_joints_keep_their_limits_and_do_not_jump(
+def test_joints_keep_their_limits_on_position_speed_and_acceleration(
     walks: list[tuple[HumanMotion, Retargeted]],
 ) -> None:
     for _, found in walks:
@@ -76,7 +76,7 @@ def test_joints_keep_their_limits_and_do_not_jump(
         np.testing.assert_allclose(np.linalg.norm(found.q[:, 3:7], axis=1), 1, atol=1e-12)
 
 
-def test_the_robot_follows_the_human(
+def test_the_median_distance_of_followed_frames_from_their_targets_is_below_5_cm(
     walks: list[tuple[HumanMotion, Retargeted]],
 ) -> None:
     for motion, found in walks:
@@ -90,7 +90,9 @@ def test_the_robot_follows_the_human(
 
 
 @pytest.mark.parametrize(("labels", "size"), [(True, 7), (False, 1)])
-def test_a_stream_equals_the_whole_motion(labels: bool, size: int) -> None:
+def test_a_stream_gives_the_bits_of_the_whole_motion_within_its_latency(
+    labels: bool, size: int
+) -> None:
     motion = walking(1.0, fps=90, seed=5)
     if not labels:
         motion = HumanMotion(motion.names, motion.positions, motion.fps)
@@ -107,7 +109,7 @@ def test_a_stream_equals_the_whole_motion(labels: bool, size: int) -> None:
     np.testing.assert_array_equal(stream.contacts, whole.contacts)
 
 
-def test_contacts_are_detected() -> None:
+def test_contacts_that_a_motion_does_not_state_are_detected() -> None:
     for seed in SEEDS:
         motion = walking(1.8, fps=100, seed=seed)
         found = sp.retarget(humanoid(), HumanMotion(motion.names, motion.positions, motion.fps))
@@ -124,13 +126,13 @@ def test_a_scaled_robot_makes_the_scaled_motion() -> None:
     np.testing.assert_allclose(large.q[:, 7:], small.q[:, 7:], atol=0.02)
 
 
-def test_a_larger_human_gives_the_same_robot_motion() -> None:
+def test_the_size_of_the_human_does_not_change_the_robot_motion() -> None:
     one, other = (sp.retarget(humanoid(), walking(0.6, seed=3, size=size)) for size in (1.0, 1.1))
-    # Decisions at limits amplify rounding errors.
+    # Where limits act, rounding errors may grow.
     np.testing.assert_allclose(one.q, other.q, atol=1e-3)
 
 
-def test_feet_stand_on_boxes() -> None:
+def test_a_walk_on_a_box_is_the_walk_on_the_ground_raised_by_the_height_of_the_box() -> None:
     motion = walking(0.8, fps=90, seed=1)
     height = 0.1
     raised = HumanMotion(
@@ -146,7 +148,7 @@ def test_feet_stand_on_boxes() -> None:
     assert found.penetration.max() < 1e-3
 
 
-def test_the_limbs_of_a_real_humanoid_are_found(
+def test_the_limbs_of_a_unitree_g1_are_found(
     robot_files: Callable[[str, str], Path],
 ) -> None:
     found = Humanoid.of(sp.urdf(robot_files(FRAX, "assets/unitree_g1/g1_29dof_rev_1_0.urdf")))
@@ -187,13 +189,13 @@ def test_errors_about_bad_arguments_say_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_links_keep_out_of_boxes(seed: int) -> None:
+def test_feet_and_hands_keep_out_of_boxes(seed: int) -> None:
     motion = walking(1.2, fps=100, seed=seed)
     robot = Humanoid.of(humanoid()).robot
     free = sp.retarget(robot, motion, clearance=None)
     rng = np.random.default_rng(seed)
     hands = ("left_hand", "right_hand")
-    # A small box in the way of a hand, and balls around both hands.
+    # A small box is in the way of a hand; both hands have balls as shapes.
     k = int(rng.integers(len(free) // 3, len(free)))
     at = robot.fk(free.q[k], hands[int(rng.integers(2))])[:3, 3]
     box = Box([0.1, 0.1, 0.1], at + rng.uniform(-0.04, 0.04, 3))
@@ -235,14 +237,14 @@ def test_a_period_given_as_frames_per_second_is_refused() -> None:
 
 @pytest.mark.parametrize("fps", [1.0, 3.7, 25.0])
 def test_motions_with_few_frames_per_second_keep_limits_between_frames(fps: float) -> None:
-    """Each frame is several steps, which are computed in blocks."""
+    """There are several steps from frame to frame, computed in blocks."""
     found = sp.retarget(humanoid(), walking(60 / fps, fps=fps))
     assert len(found) == 60
     limits = default_limits(found.robot)
     assert (np.abs(found.qd[:, 6:]) <= limits.max_speed[6:] * (1 + 1e-9)).all()
 
 
-def test_a_finished_stream_begins_anew() -> None:
+def test_a_finished_stream_can_be_used_again_with_the_same_results() -> None:
     human = walking(1.0, fps=60)
     stream = Retargeter(PointMapping.guess(humanoid(), human), human.fps)
     first = np.concatenate([stream.push(human), stream.finish()])
@@ -252,7 +254,7 @@ def test_a_finished_stream_begins_anew() -> None:
     np.testing.assert_array_equal(stands, stream.contacts)
 
 
-def test_without_meshes_the_depth_is_that_of_the_soles() -> None:
+def test_without_collision_meshes_the_reported_penetration_is_that_of_the_soles() -> None:
     shape = '<collision><geometry><mesh filename="nowhere.stl"/></geometry></collision>'
     pelvis = f'<link name="pelvis">{shape}</link>'
     robot = sp.urdf(humanoid_text().replace('<link name="pelvis"/>', pelvis))

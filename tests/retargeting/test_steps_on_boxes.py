@@ -1,4 +1,4 @@
-"""Laws of `retarget` on the way up and down boxes: feet keep out of the edges of boxes."""
+"""`retarget` on the way up and down boxes: feet keep out of the edges of boxes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_feet_keep_out_of_the_edges_of_boxes(seed: int) -> None:
     assert found.slide.max() < 1e-4
 
 
-def test_a_stream_on_boxes_equals_the_whole_motion() -> None:
+def test_a_stream_on_boxes_gives_the_bits_of_the_whole_motion() -> None:
     motion, mapping, world = stairs(0, Humanoid.of(humanoid()).robot)
     motion = motion[:120]
     whole = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping, world=world)
@@ -34,7 +34,7 @@ def test_a_stream_on_boxes_equals_the_whole_motion() -> None:
     np.testing.assert_array_equal(np.concatenate(made), whole.q)
 
 
-def test_a_wall_is_never_the_surface_at_an_edge() -> None:
+def test_at_the_edge_of_a_box_the_surface_is_its_top_or_the_ground() -> None:
     terrain = Terrain.of(sp.World({"box": Box([0.4, 0.4, 0.2], [0, 0, 0.1])}))
     for away in (-1e-3, -1e-9, 0.0, 1e-9, 1e-3):
         heights, normals = terrain.surfaces(np.array([0.2 + away, 0.0, 0.0]))

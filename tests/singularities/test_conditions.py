@@ -1,4 +1,4 @@
-"""Disturbed commands, robots from files, and the choice of other libraries' best settings."""
+"""Disturbed commands, robots from files, and the best settings of other libraries."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_noise_has_the_stated_size_and_is_repeatable() -> None:
     np.testing.assert_allclose(one.noise.std(), condition.angle, rtol=0.1)
 
 
-def test_a_run_without_noise_and_delay_is_undisturbed() -> None:
+def test_a_run_with_zero_noise_and_delay_equals_the_undisturbed_run() -> None:
     here = passage("ur5e", "elbow")
     np.testing.assert_allclose(
         run(NAMED["Servo"], here, exact(here)), run(NAMED["Servo"], here), atol=1e-9
     )
 
 
-def test_a_delayed_method_gets_earlier_joint_angles() -> None:
+def test_a_delayed_method_is_given_the_joint_angles_of_earlier_steps() -> None:
     here = passage("ur5e", "elbow")
     seen = []
 
@@ -54,7 +54,7 @@ def test_a_delayed_method_gets_earlier_joint_angles() -> None:
 
     late = disturbed(here, Condition("late", "", dt=here.dt, delay=3))
     q = run(replace(NAMED["Servo"], make=watch), here, late)
-    np.testing.assert_allclose(np.diff(q, axis=0), 0.001)  # applied to the true angles
+    np.testing.assert_allclose(np.diff(q, axis=0), 0.001)  # the step is added to the true angles
     np.testing.assert_allclose(seen[10], q[7])
     np.testing.assert_allclose(seen[0], q[0])
 
@@ -68,11 +68,11 @@ def test_robots_from_files_pass_singularities_inside_all_limits(name: str, kind:
     inside = (here.nominal >= robot.lower - 1e-9) & (here.nominal <= robot.upper + 1e-9)
     assert inside.all()
     idle = [j for j in range(robot.dof) if j not in moving(robot)]
-    assert idle  # joints of fingers, wheels, a head or another arm
+    assert idle  # such as joints of fingers, wheels, a head or another arm
     m = measured(here, run(NAMED["Servo"], here))
     assert m.finite
     assert m.violations == 0
-    # The poses given to the other libraries describe the same chain.
+    # The placements given to other libraries describe the same chain.
     q = robot.random(seed=1)
     T = np.eye(4)
     parts = placements(robot)
@@ -90,7 +90,7 @@ def test_robots_from_files_pass_singularities_inside_all_limits(name: str, kind:
     )
 
 
-def test_the_best_settings_are_the_most_accurate_ones_with_smooth_motion() -> None:
+def test_settings_with_smooth_motion_rank_first_and_then_by_accuracy() -> None:
     here = passage("ur5e", "elbow")
     m = measured(here, run(NAMED["Servo"], here))
     smooth = replace(m, acceleration=SMOOTH - 1, position_rms=2.0)
@@ -98,10 +98,10 @@ def test_the_best_settings_are_the_most_accurate_ones_with_smooth_motion() -> No
     rough = replace(m, acceleration=SMOOTH + 1, position_rms=0.1)
     rougher = replace(m, acceleration=9e3, position_rms=0.0)
     assert rank([better]) < rank([smooth]) < rank([rough]) < rank([rougher])
-    assert rank([better, rough]) > rank([smooth, smooth])  # the worst passage decides
+    assert rank([better, rough]) > rank([smooth, smooth])  # the least smooth passage decides
 
 
-def test_the_stored_best_settings_belong_to_the_tried_grid() -> None:
+def test_the_stored_best_settings_are_among_the_settings_that_were_tried() -> None:
     assert len(tried("Pink")) == len(tried("mink")) == len(GRID)
     for name in LIBRARIES:
         for robot, (how,) in best(["puma560", "ur5e", "panda", "iiwa14"])[name].items():

@@ -1,4 +1,4 @@
-"""Measures of the benchmark, for motions whose measures are known."""
+"""Measures of the benchmark, for motions with known measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPEED = 0.2  # [rad/s]
 @pytest.fixture
 def known() -> tuple[Passage, Array]:
     """Return a passage on which joint 1 moves at a constant speed, and its joint angles."""
-    here = passage("ur5e", "elbow")  # its nominal motion determines the singular part
+    here = passage("ur5e", "elbow")  # gives the time at which the motion is singular
     q = here.q0 + np.outer(SPEED * here.t, np.eye(6)[0])
     return replace(here, poses=here.robot.fk(q)), q
 
@@ -28,12 +28,14 @@ def test_an_exact_motion_has_no_error(known: tuple[Passage, Array]) -> None:
     m = measured(here, q)
     assert m.speed == pytest.approx(SPEED)
     assert m.speed_share == pytest.approx(SPEED / here.robot.max_speed[0])
-    assert m.acceleration == pytest.approx(SPEED / DT)  # from rest in one step
+    assert m.acceleration == pytest.approx(SPEED / DT)  # speed is reached from rest in one step
     assert max(m.position_max, m.position_rms, m.angle_max, m.angle_rms) < 1e-7
     assert (m.recovery, m.violations, m.farthest, m.halted, m.finite) == (0, 0, 0, 0, True)
 
 
-def test_errors_are_distances_and_angles(known: tuple[Passage, Array]) -> None:
+def test_errors_of_a_motion_are_the_distances_and_angles_from_its_poses(
+    known: tuple[Passage, Array],
+) -> None:
     here, q = known
     aside = np.array([0.003, 0.004, 0.0, 0.0, 0.0, 0.02])  # 5 mm, 0.02 rad
     half = len(here.t) // 2
@@ -45,7 +47,7 @@ def test_errors_are_distances_and_angles(known: tuple[Passage, Array]) -> None:
 
 
 @pytest.mark.parametrize(("after", "expected"), [(-0.5, 0.0), (0.2975, 0.3), (9, math.inf)])
-def test_recovery_counts_from_the_end_of_the_singular_stretch(
+def test_recovery_is_the_time_from_the_end_of_the_singular_part_to_the_last_error(
     known: tuple[Passage, Array], after: float, expected: float
 ) -> None:
     here, q = known
@@ -68,7 +70,7 @@ def test_violations_of_speed_and_position_limits_are_counted(known: tuple[Passag
     assert m.too_fast == 2
 
 
-def test_the_halted_time_counts_rest_away_from_reachable_poses(
+def test_the_halted_time_counts_long_rest_only_while_a_reachable_pose_is_not_met(
     known: tuple[Passage, Array],
 ) -> None:
     here, q = known
@@ -93,10 +95,12 @@ def test_a_motion_with_nan_is_reported_as_not_finite(known: tuple[Passage, Array
     assert math.isinf(m.speed)
 
 
-def test_jerk_is_the_third_difference_from_rest(known: tuple[Passage, Array]) -> None:
+def test_jerk_is_the_third_difference_of_a_motion_that_starts_at_rest(
+    known: tuple[Passage, Array],
+) -> None:
     here, q = known
     bent = q.copy()
-    bent[100:, 2] += 1e-5  # a jump of position: its third differences are 1, -2, 1 times 1e-5
+    bent[100:, 2] += 1e-5  # the third differences of this jump are 1, -2, 1 times 1e-5
     m = measured(here, bent)
     assert m.jerk == pytest.approx(max(3 * 1e-5, SPEED * DT) / DT**3)
     jerk = np.diff(np.vstack([q[:1].repeat(3, axis=0), bent])[:, [0, 2]], n=3, axis=0) / DT**3
@@ -116,13 +120,15 @@ def test_the_deviation_from_the_path_ignores_delays(known: tuple[Passage, Array]
     assert (off.deviation, off.deviation_rms) == pytest.approx((0.01, 0.01), rel=1e-3)
 
 
-def test_the_duration_ends_when_the_last_pose_is_reached(known: tuple[Passage, Array]) -> None:
+def test_the_duration_is_the_time_at_which_the_last_pose_is_reached(
+    known: tuple[Passage, Array],
+) -> None:
     here, q = known
     assert measured(here, q).duration == pytest.approx(here.t[-1], abs=0.2)
     stops = q.copy()
     stops[600:] = q[600]
     ends = replace(here, poses=here.robot.fk(stops))
     reach = np.linalg.norm(here.poses[600, :3, 3] - here.poses[580, :3, 3]) / 20
-    early = math.ceil(0.001 / reach)  # steps at the end that are within a millimeter
+    early = math.ceil(0.001 / reach)  # number of steps within a millimeter of the last pose
     assert measured(ends, stops).duration == pytest.approx((600 - early) * DT, abs=4 * DT)
     assert math.isinf(measured(ends, q).duration)

@@ -1,4 +1,4 @@
-"""Methods of the benchmark: limits hold, plain loops are as described, peers get equal input."""
+"""Methods of the benchmark: Servos keep limits, and all libraries get the same input."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_a_default_servo_keeps_every_limit_at_singularities(name: str, kind: str
 
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
-def test_a_servo_passes_avoidable_singularities_accurately(name: str) -> None:
-    """A Servo passes an avoidable singularity with a smaller error than the pseudoinverse."""
+def test_past_an_avoidable_singularity_a_servo_errs_less_than_the_pseudoinverse(name: str) -> None:
+    """The rms error of the Servo is below 0.02 mm."""
     here = passage(name, "shoulder")
     assert here.avoidable
     m = measured(here, run(NAMED["Servo"], here))
@@ -48,9 +48,9 @@ def test_a_servo_passes_avoidable_singularities_accurately(name: str) -> None:
 def test_an_arm_passes_the_end_of_its_reach_if_the_command_returns_soon(
     speed: float, past: float
 ) -> None:
-    """A stretching UR5e does not stop for a command that is a few millimeters beyond its reach.
+    """The command leaves the reach of a UR5e by a few millimeters; the arm does not stop.
 
-    After a stop, the joints would have to accelerate again, 4 to 17 mm behind the command.
+    If it stopped, it would be 4 to 17 mm behind the command while its joints accelerate again.
     """
     arm, dt, half = sp.load("ur5e"), 0.004, 0.15
     stretched = np.array([0.3, -0.8, 0.0, 0.4, -1.0, 0.5])
@@ -74,16 +74,18 @@ def test_an_arm_passes_the_end_of_its_reach_if_the_command_returns_soon(
 
 
 @pytest.mark.parametrize("name", ["puma560", "ur5e"])
-def test_a_servo_does_not_turn_around_a_singularity_that_is_missed_narrowly(name: str) -> None:
-    """The path misses the shoulder singularity by 0.1 mm: the arm cuts this corner."""
+def test_a_servo_cuts_the_corner_of_a_path_close_to_a_singularity(name: str) -> None:
+    """The path misses the shoulder singularity by 0.1 mm; the first joint turns less than half
+    as far as for exact tracking.
+    """
     here = passage(name, "shoulder")
     q = run(NAMED["Servo"], here)
     assert measured(here, q).position_rms < 1.5e-4
-    assert np.ptp(q[:, 0]) < 0.5 * np.ptp(here.nominal[:, 0])  # exact tracking turns the shoulder
+    assert np.ptp(q[:, 0]) < 0.5 * np.ptp(here.nominal[:, 0])  # the nominal motion is exact
 
 
 @SEVERAL
-def test_a_servo_keeps_a_bound_on_the_norm(name: str, kind: str) -> None:
+def test_a_servo_keeps_the_bound_on_the_norm_at_singularities(name: str, kind: str) -> None:
     here = passage(name, kind)
     bound = here.robot.max_speed.min()
     speeds = np.diff(run(NAMED["Servo, bounded"], here), axis=0) / DT
@@ -91,7 +93,7 @@ def test_a_servo_keeps_a_bound_on_the_norm(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m.ours], ids=lambda m: m.name)
-def test_every_step_of_supple_keeps_limits_out_of_reach(method) -> None:
+def test_every_method_of_supple_keeps_limits_while_the_target_is_out_of_reach(method) -> None:
     here = passage("iiwa14", "reach")
     m = measured(here, run(method, here))
     assert m.finite
@@ -99,7 +101,7 @@ def test_every_step_of_supple_keeps_limits_out_of_reach(method) -> None:
 
 
 @SEVERAL
-def test_optimal_damping_keeps_its_bound(name: str, kind: str) -> None:
+def test_optimal_damping_keeps_its_bound_at_singularities(name: str, kind: str) -> None:
     here = passage(name, kind)
     bound = sp.damping.Optimal.for_robot(here.robot).max_speed
     speeds = np.diff(run(NAMED["DLS Optimal"], here), axis=0) / DT
@@ -124,14 +126,14 @@ def test_the_halting_method_slows_down_linearly_in_the_condition_number() -> Non
     here = passage("ur5e", "shoulder")
     halting, plain = (NAMED[name].make(here.robot, DT) for name in ("halting", "plain pinv"))
     shares = []
-    for k in range(0, 330, 3):  # along the nominal motion into the singularity
+    for k in range(0, 330, 3):  # on the nominal motion toward the singularity
         q, twist, pose = here.nominal[k], here.twists[k], here.poses[k]
         sigma = here.robot.singular_values(q)
         asked_for, done = plain(q, twist, pose) - q, halting(q, twist, pose) - q
         share = done @ asked_for / (asked_for @ asked_for)
         assert np.allclose(done, share * asked_for, atol=1e-12)
         shares.append((sigma[0] / sigma[-1], share))
-    for condition, share in shares[1:]:  # the motion only approaches the singularity
+    for condition, share in shares[1:]:  # the condition number only grows on this part
         expected = np.clip((HALTS - condition) / (HALTS - SLOWS), 0, 1)
         assert share == pytest.approx(expected, abs=1e-9)
     assert {0.0, 1.0} <= {round(share, 12) for _, share in shares}
@@ -155,7 +157,7 @@ def test_other_libraries_get_the_same_robot_and_commands(name: str) -> None:
         assert np.allclose(next_pose(twist, pose, DT), moved(pose, DT * twist), atol=1e-12)
 
 
-def test_tables_have_a_row_for_each_method() -> None:
+def test_tables_have_a_row_for_each_method_and_equal_numbers_of_columns() -> None:
     here = passage("puma560", "start")
     runs = {name: measured(here, run(NAMED[name], here)) for name in ("Servo", "plain pinv")}
     rows = tables.of_passage(here, runs)

@@ -1,4 +1,4 @@
-"""Passages are as stated: through a singularity, smooth, inside the reach or beyond it."""
+"""Passages of the benchmark lead through singularities, are smooth, and reachable as stated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = [(name, kind) for name in ROBOTS for kind in KINDS]
 SOME = nightly(ALL, [pair for k, pair in enumerate(ALL) if (k // len(KINDS) + k) % 3 == 1])
 SEVERAL = pytest.mark.parametrize(("name", "kind"), SOME, ids=[" ".join(each) for each in SOME])
 POSTURES = [(name, posture) for name in ROBOTS for posture in ("stretched", "wrist", "shoulder")]
-DEEP = 0.01  # upper bound on σ at mid-path; regular configurations of the arms have 0.05 and more
+DEEP = 0.01  # upper bound on σ_min at mid-path; at regular configurations σ_min is 0.05 or more
 AVOIDABLE = {("panda", "wrist"), ("panda", "shoulder"), ("iiwa14", "shoulder")}
 
 
@@ -41,10 +41,13 @@ def test_every_passage_leads_through_a_singularity(name: str, kind: str) -> None
 
 
 @SEVERAL
-def test_a_passage_can_be_followed_inside_the_joint_limits(name: str, kind: str) -> None:
+def test_the_nominal_motion_of_a_passage_follows_it_inside_the_joint_limits(
+    name: str, kind: str
+) -> None:
     here = passage(name, kind)
     exact = errors(here, here.nominal)[here.reachable]
-    assert exact.max() < (2e-4 if kind == "reach" else 1e-7)  # "reach" stops SHORT of the edge
+    # Its nominal motion ends SHORT of the edge.
+    assert exact.max() < (2e-4 if kind == "reach" else 1e-7)
     assert (here.nominal > here.robot.lower).all()
     assert (here.nominal < here.robot.upper).all()
     assert here.reachable.all() == (kind != "reach")
@@ -57,13 +60,13 @@ def test_a_passage_is_smooth_and_starts_and_ends_at_rest(name: str, kind: str) -
         assert np.allclose(moved(here.poses[k], DT * here.twists[k]), here.poses[k + 1], atol=1e-12)
     assert np.linalg.norm(here.twists[0]) < 1e-3
     assert not here.twists[here.t[:-1] > MOVES].any()
-    # Velocity and acceleration do not jump: their differences are proportional to dt and dt².
+    # Differences are proportional to dt and dt², so velocity and acceleration do not jump.
     for order, bound in ((1, 2.0), (2, 20.0)):
         assert np.abs(np.diff(here.twists, order, axis=0)).max() < bound * DT**order
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_poses_beyond_the_edge_of_a_passage_are_unreachable(name: str) -> None:
+def test_poses_of_a_passage_beyond_the_edge_of_the_reach_are_unreachable(name: str) -> None:
     """A solver with restarts finds a solution 1 mm inside the edge, and none 1 mm outside."""
     arm = arms()[name]
     at = arm.singularity("stretched")
@@ -85,7 +88,7 @@ def test_no_joint_moves_the_tool_along_the_lost_direction_of_a_singularity(
     assert np.abs(at.u @ J).max() < 1e-12
     assert np.abs(J @ at.null.T).max() < 1e-12
     assert len(at.null) == robot.dof - 5
-    # By finite differences, a self-motion by h n moves the frame along u by ½ h² H(n, n).
+    # A self-motion by h n, for n in the null space, moves the frame along u by ½ h² H(n, n).
     h, rng = 1e-3, np.random.default_rng(0)
     for _ in range(5):
         c = rng.normal(size=len(at.null))
@@ -94,7 +97,9 @@ def test_no_joint_moves_the_tool_along_the_lost_direction_of_a_singularity(
 
 
 @SEVERAL
-def test_a_passage_states_whether_self_motion_avoids_its_singularity(name: str, kind: str) -> None:
+def test_a_passage_is_avoidable_where_self_motion_leads_away_from_its_singularity(
+    name: str, kind: str
+) -> None:
     here = passage(name, kind)
     assert here.avoidable == ((name, kind) in AVOIDABLE)
     if not here.avoidable:
@@ -105,7 +110,8 @@ def test_a_passage_states_whether_self_motion_avoids_its_singularity(name: str, 
     way = (np.sqrt(values[-1]) * vectors[:, 0] + np.sqrt(-values[0]) * vectors[:, -1]) @ at.null
     sigma = self_motion(robot, at.q, way / np.linalg.norm(way))
     assert (np.diff(sigma) > 0).all()
-    assert sigma[-1] > (1e-3 if kind == "wrist" else 5e-2)  # σ grows slowly for the Panda's wrist
+    # σ_min grows slowly at the wrist of a Panda.
+    assert sigma[-1] > (1e-3 if kind == "wrist" else 5e-2)
 
 
 def self_motion(robot: sp.Robot, q: Array, way: Array) -> Array:
@@ -130,8 +136,8 @@ def test_rounding_errors_do_not_change_the_direction_of_a_passage() -> None:
             np.testing.assert_allclose(across(arm, near), sideways, atol=1e-9)
 
 
-def test_the_path_of_a_stretched_arm_has_the_radius_of_its_reach() -> None:
-    """The path along the boundary is a circle with the radius `Arm.reach`."""
+def test_the_passage_along_the_boundary_is_inside_the_sphere_of_the_reach() -> None:
+    """The distance from the center of the sphere is slightly less than its radius `Arm.reach`."""
     for name in ROBOTS:
         arm, here = arms()[name], passage(name, "boundary")
         tips = here.poses[:, :3, 3]

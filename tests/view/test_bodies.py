@@ -1,4 +1,4 @@
-"""Solids of a robot, made from its kinematics alone or from the visuals of its file."""
+"""Solids that draw a robot, made from its kinematics or from the visuals of its file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ trimesh = pytest.importorskip("trimesh")
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_every_robot_has_solids_around_its_skeleton(name: str) -> None:
-    """Each joint and each end of a segment is inside, or on, a solid of its link."""
+def test_solids_of_every_robot_contain_its_joints_and_segments(name: str) -> None:
+    """Each joint and each end of a segment is inside the box around the solids of its link."""
     robot = sp.load(name)
     shape, solids = shape_of(robot), solids_of(robot)
     for points in (*shape.ends, shape.joints):
@@ -66,7 +66,7 @@ def package(folder: Path) -> Path:
     return file
 
 
-def test_visuals_of_a_file_are_read(tmp_path: Path) -> None:
+def test_visuals_of_a_urdf_file_become_solids(tmp_path: Path) -> None:
     file = package(tmp_path)
     solids, problems = solids_in(file, sp.urdf(file))
     box, part, cylinder = solids
@@ -80,13 +80,15 @@ def test_visuals_of_a_file_are_read(tmp_path: Path) -> None:
     assert ".txt" in problems[1]
 
 
-def test_solids_or_problems_are_reported_for_a_real_urdf_file(robot_files: Any) -> None:
+def test_a_urdf_file_of_an_iiwa_gives_solids_or_messages_about_missing_meshes(
+    robot_files: Any,
+) -> None:
     file = robot_files("frax", "assets/iiwa/iiwa14.urdf")
     solids, problems = solids_in(Path(file), sp.urdf(file))
     assert solids or problems
 
 
-def test_the_error_about_a_missing_mesh_names_it(tmp_path: Path) -> None:
+def test_the_error_about_a_missing_mesh_names_the_mesh(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"none\.stl was not found near robot\.urdf"):
         mesh_file("package://pack/none.stl", package(tmp_path))
 
@@ -114,7 +116,7 @@ MJCF = """<mujoco>
 
 
 def test_shapes_of_an_mjcf_file_are_where_mujoco_has_them(tmp_path: Path) -> None:
-    """Centers of area agree in the world at a random configuration; hidden groups are omitted."""
+    """Boxes around solids agree at a random configuration; hidden groups of geoms are omitted."""
     mujoco = pytest.importorskip("mujoco")
     file = tmp_path / "arm.xml"
     file.write_text(MJCF)
@@ -142,7 +144,7 @@ def test_shapes_of_an_mjcf_file_are_where_mujoco_has_them(tmp_path: Path) -> Non
         np.testing.assert_allclose(np.ptp(local, axis=0), 2 * model.geom_aabb[i, 3:], rtol=0.03)
 
 
-def test_the_message_about_a_missing_mesh_of_an_mjcf_file_names_it(tmp_path: Path) -> None:
+def test_the_message_about_a_missing_mesh_of_an_mjcf_file_names_the_mesh(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     file = tmp_path / "arm.xml"
     file.write_text(MJCF.replace('vertex="0 0 0  1 0 0  0 1 0  0 0 1  1 1 0"', 'file="no.stl"'))
@@ -151,8 +153,8 @@ def test_the_message_about_a_missing_mesh_of_an_mjcf_file_names_it(tmp_path: Pat
     assert "no.stl" in problems[0]
 
 
-def test_solids_of_a_world_have_the_sizes_and_poses_of_its_shapes() -> None:
-    """Drawn solids have the sizes and the poses of the collision shapes."""
+def test_solids_that_draw_a_world_have_the_sizes_and_poses_of_its_shapes() -> None:
+    """The shapes are obstacles, shapes of links, and attached objects."""
     T = sp.pose([0.1, 0.2, 0.3], rpy=[0.3, 0.2, 0.1])
     c = sp.collision
     shapes = {

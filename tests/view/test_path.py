@@ -1,4 +1,4 @@
-"""Solutions and paths behind the viewer: names, lines, marks and what is played."""
+"""Solutions and paths in the viewer: names of branches, lines, marks, and played motions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOME = np.array([0.4, -1.2, 1.4, -0.6, 1.0, 0.3])
 
 
 def line(q: np.ndarray, end: list[float]) -> list[np.ndarray]:
-    """Return two targets (1, 4, 4): the pose at q, and that pose shifted by `end` [m]."""
+    """Return two targets (1, 4, 4): the pose at q, and this pose shifted by `end` [m]."""
     start = UR5E.fk(q)
     then = start.copy()
     then[:3, 3] += end
@@ -31,7 +31,7 @@ def test_every_solution_in_the_viewer_has_its_own_branch_name() -> None:
     signs = [name.partition(": ")[2] for name in names]
     assert len(set(signs)) == 8
     assert signs[0].startswith("shoulder ")
-    assert np.abs(found.q[0] - HOME).max() < 1e-5  # the nearest is first
+    assert np.abs(found.q[0] - HOME).max() < 1e-5  # the nearest solution is first
 
 
 @pytest.mark.parametrize("name", ["panda", "planar3", "double_y"])
@@ -40,7 +40,7 @@ def test_solutions_of_arms_without_branch_names_are_numbered(name: str) -> None:
     assert branch_names(found) == tuple(str(k + 1) for k in range(len(found)))
 
 
-def test_a_planned_line_is_drawn_between_its_targets_and_replayed_to_its_end() -> None:
+def test_a_planned_line_is_drawn_between_its_targets_and_played_to_its_end() -> None:
     simulation = Simulation(UR5E, HOME)
     targets = line(HOME, [0.0, 0.15, 0.1])
     path = ToolPath.of(simulation.plan_path(targets), UR5E, DT)
@@ -63,7 +63,7 @@ def test_a_planned_line_is_drawn_between_its_targets_and_replayed_to_its_end() -
     np.testing.assert_allclose(simulation.targets[0, :3, 3], end, atol=1e-5)
 
 
-def test_changes_of_branch_are_marked_on_the_line() -> None:
+def test_reconfigurations_are_marked_on_the_drawn_line() -> None:
     rng = np.random.default_rng(0)
     for _ in range(60):
         ends = UR5E.fk(rng.uniform(-2, 2, (2, 6)))
@@ -81,7 +81,7 @@ def test_changes_of_branch_are_marked_on_the_line() -> None:
     assert "reconfiguration" in path.words
 
 
-def test_a_path_that_ends_early_is_played_as_far_as_it_goes() -> None:
+def test_the_part_of_a_path_before_its_early_end_is_played() -> None:
     simulation = Simulation(UR5E, HOME)
     path = ToolPath.of(simulation.plan_path(line(HOME, [0.0, 2.0, 0.0])), UR5E, DT)
     assert "followed" in path.words
@@ -97,7 +97,7 @@ def test_a_trajectory_can_be_played_as_a_path() -> None:
     np.testing.assert_allclose(path.lines[0][0, -1], UR5E.fk(path.q[-1])[:3, 3], atol=1e-9)
 
 
-def test_the_arm_moves_smoothly_to_a_solution() -> None:
+def test_the_arm_moves_from_rest_and_without_jumps_to_a_solution() -> None:
     simulation = Simulation(UR5E, HOME)
     goal = simulation.solutions().q[3]
     simulation.move_along(goal[None])
@@ -107,7 +107,7 @@ def test_the_arm_moves_smoothly_to_a_solution() -> None:
         steps.append(simulation.q)
     np.testing.assert_allclose(simulation.q, goal, atol=1e-9)
     way = straight_motion(UR5E, HOME, goal, DT)
-    assert np.abs(np.diff(way[:2], axis=0)).max() < 1e-4  # from rest
+    assert np.abs(np.diff(way[:2], axis=0)).max() < 1e-4  # the first step is small
     assert np.abs(np.diff(steps, axis=0)).max() < 0.02 * np.abs(goal - HOME).max()
 
 

@@ -12,7 +12,7 @@ from supple.retargeting import walking
 pytest.importorskip("viser")
 
 
-def test_the_playback_shows_each_frame() -> None:
+def test_the_playback_shows_the_robot_in_the_selected_frame() -> None:
     from supple.view.playback import Playback
 
     human = walking(0.3)

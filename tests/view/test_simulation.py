@@ -1,4 +1,4 @@
-"""The robot behind the viewer: it follows, within limits, and records what it does."""
+"""The simulated robot of the viewer follows targets within limits and records its motion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from supple.view.simulation import DT, MODES, Settings, Simulation
 
 
 def through_singularity(simulation: Simulation, seconds: float = 4.0) -> None:
-    """Pull the tool far beyond its reach and back: the stretched arm is singular."""
+    """Move the target far beyond the reach and back, so that the arm is stretched."""
     home = simulation.targets[0]
     for k in range(round(seconds / 0.02)):
         T = home.copy()
@@ -44,8 +44,8 @@ def test_a_robot_starts_inside_its_limits_and_rests(name: str) -> None:
 
 
 @each("name", ["panda", "ur5e", "iiwa14", "puma560", "youbot"])
-def test_an_arm_starts_above_its_base_and_stretched_out(name: str) -> None:
-    """No link is below the base, and the tool is farther from the base than the elbow."""
+def test_an_arm_starts_above_its_base_with_the_tool_away_from_the_base(name: str) -> None:
+    """No link is below the base; the tool is over 0.2 of the workspace size from the base."""
     robot = sp.load(name)
     places = robot.fk(comfortable(robot), robot.description.links)[:, :3, 3]
     assert places[:, 2].min() >= min(robot.base[2, 3], places[0, 2]) - 1e-9
@@ -58,7 +58,7 @@ def test_the_status_names_the_joints_at_a_limit() -> None:
     robot = sp.load("ur5e").with_limits(upper={joint: 0.1}, lower={joint: -0.1})
     simulation = Simulation(robot)
     turned = simulation.q
-    turned[0] = 0.6  # the target needs the joint beyond its limit
+    turned[0] = 0.6  # the joint would have to exceed its limit
     simulation.set_target(0, sp.load("ur5e").fk(turned))
     for _ in range(200):
         measured = simulation.advance(0.02)
@@ -72,8 +72,8 @@ def test_the_view_has_y_up_for_planar_robots_and_z_up_for_others(name: str, axis
 
 
 @pytest.mark.parametrize("name", method_names())
-def test_every_method_in_the_viewer_follows_its_target_within_limits(name: str) -> None:
-    """Speeds and positions keep limits while the tool is dragged through a singularity."""
+def test_every_method_in_the_viewer_keeps_limits_through_a_singularity(name: str) -> None:
+    """Speeds and positions are within limits while the target is beyond the reach and back."""
     robot = sp.load("ur5e")
     simulation = Simulation(robot, method=name)
     before = simulation.q
@@ -87,7 +87,7 @@ def test_every_method_in_the_viewer_follows_its_target_within_limits(name: str) 
     assert np.abs(q - before).max() > 1e-3
 
 
-def test_the_simulation_reaches_a_target_within_reach() -> None:
+def test_the_simulated_robot_meets_a_target_within_its_reach() -> None:
     robot = sp.load("panda")
     simulation = Simulation(robot)
     T = simulation.targets[0]
@@ -100,7 +100,7 @@ def test_the_simulation_reaches_a_target_within_reach() -> None:
     assert measured.status == "following"
 
 
-def test_the_ghost_of_the_pseudoinverse_is_faster() -> None:
+def test_through_a_singularity_the_ghost_of_the_pseudoinverse_is_over_3_times_as_fast() -> None:
     simulation = Simulation(sp.load("ur5e"))
     simulation.show_ghost(True)
     ghost = [simulation.ghost_q]
@@ -117,7 +117,7 @@ def test_the_ghost_of_the_pseudoinverse_is_faster() -> None:
 
 
 @each("lost", [1e9, -1e9])
-def test_a_diverged_ghost_returns_to_the_robot(lost: float) -> None:
+def test_a_ghost_that_diverges_is_reset_to_the_configuration_of_the_robot(lost: float) -> None:
     simulation = Simulation(sp.load("ur5e"))
     simulation.show_ghost(True)
     simulation._ghost_q[1] = lost
@@ -156,7 +156,7 @@ def test_a_wrong_setting_in_the_viewer_changes_nothing(settings: dict[str, Any])
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_settings_of_the_viewer_limit_the_motion(mode: str) -> None:
+def test_limits_set_in_the_viewer_bound_the_norm_of_speeds(mode: str) -> None:
     simulation = Simulation(sp.load("ur5e"))
     simulation.change(speed_factor=0.1, max_acceleration=5.0, max_norm=0.2, mode=mode)
     through_singularity(simulation, 1.0)
@@ -183,8 +183,8 @@ def test_setting_a_joint_clips_it_to_its_limits_and_moves_the_targets() -> None:
 
 
 @pytest.mark.parametrize("name", ["y", "double_y", "double_y16"])
-def test_robots_with_several_end_effectors_follow_moving_targets(name: str) -> None:
-    """The robot stays finite and never jumps, although some targets leave its reach."""
+def test_robots_with_several_end_effectors_do_not_jump_while_targets_move(name: str) -> None:
+    """Some targets leave the reach; joint angles stay finite."""
     simulation = Simulation(sp.load(name), task="position")
     simulation.move_targets(True)
     first, path = simulation.targets, [simulation.q]
@@ -219,7 +219,7 @@ def test_solutions_in_the_viewer_meet_the_target() -> None:
 
 @pytest.mark.parametrize("task", ["pose", "position"])
 def test_a_recording_agrees_with_the_simulated_motion(task: str) -> None:
-    """Recorded q are sums of speeds, velocities are J q̇, and errors are those of fk."""
+    """Recorded q are the sums of recorded speeds, velocities are J q̇, errors are those of fk."""
     simulation = Simulation(sp.load("ur5e"), task=task)
     simulation.record(True)
     path = [simulation.q]
@@ -242,7 +242,7 @@ def test_a_recording_agrees_with_the_simulated_motion(task: str) -> None:
     assert len(motion.rows) == (6 if task == "pose" else 3)
 
 
-def test_a_recording_keeps_the_task_that_it_was_made_with() -> None:
+def test_a_change_of_task_ends_a_recording_and_does_not_change_it() -> None:
     simulation = Simulation(sp.load("ur5e"), task="pose")
     simulation.record(True)
     through_singularity(simulation, 0.2)
@@ -256,7 +256,7 @@ def test_a_recording_keeps_the_task_that_it_was_made_with() -> None:
     np.testing.assert_array_equal(before.error, after.error)
 
 
-def test_a_replay_ends_where_the_recording_did() -> None:
+def test_a_replay_ends_at_the_last_configuration_of_the_recording() -> None:
     simulation = Simulation(sp.load("panda"))
     assert not simulation.replay()
     simulation.record(True)
@@ -323,11 +323,12 @@ def test_given_parameters_of_a_method_replace_its_defaults(name: str) -> None:
         method(name, robot, dt=DT, nothing=1.0)
 
 
-def test_an_unknown_method_is_refused_with_all_names() -> None:
+def test_the_error_about_an_unknown_method_suggests_a_similar_name() -> None:
     with pytest.raises(errors.UnknownNameError, match="did you mean 'Optimal'"):
         method("optimum", sp.load("panda"), dt=DT)
 
 
 def test_the_default_method_of_the_viewer_is_that_of_a_servo() -> None:
     robot = sp.load("panda")
-    assert method(Settings().method, robot, dt=DT) is None  # Servo chooses
+    # With None, a Servo uses its default step.
+    assert method(Settings().method, robot, dt=DT) is None

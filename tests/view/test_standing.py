@@ -1,4 +1,4 @@
-"""The first posture of robots with several end effectors: they stand, as in their files."""
+"""The start posture of humanoids: they stand symmetrically on flat feet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def humanoid(seed: int) -> sp.Robot:
     spread, bend = random.uniform(0.4, 3.0), random.uniform(1.5, 2.8)
     parts = [part("torso", "pelvis", "0 0 0.2", Z, -2, 2)]
     for side, y in (("left", 1), ("right", -1)):
-        wide = sorted((-0.5 * y, spread * y))  # much farther outward than inward
+        wide = sorted((-0.5 * y, spread * y))  # the range is much wider outward than inward
         parts += [
             part(f"{side}_hip_yaw", "pelvis", f"0 {0.1 * y} 0", Z, -2.7, 2.7),
             part(f"{side}_hip_roll", f"{side}_hip_yaw", "0 0 0", X, *wide),
@@ -52,13 +52,14 @@ def test_a_humanoid_starts_in_a_symmetric_standing_posture(seed: int) -> None:
     assert ((q >= robot.lower) & (q <= robot.upper)).all()
     for part_of, sign in (("hip_yaw", -1), ("hip_roll", -1), ("knee", 1), ("elbow", 1)):
         left, right = named[f"left_{part_of}"], named[f"right_{part_of}"]
-        assert left == pytest.approx(sign * right, abs=1e-4)  # as in a mirror
+        assert left == pytest.approx(sign * right, abs=1e-4)  # left and right are mirror images
     for side in ("left", "right"):
-        assert abs(named[f"{side}_hip_roll"]) < 0.1  # not in splits
+        assert abs(named[f"{side}_hip_roll"]) < 0.1  # the legs are not spread
         assert 0.2 < named[f"{side}_knee"] < 1.0
         assert -1.0 < named[f"{side}_elbow"] < -0.2
         foot = robot.fk(q, f"{side}_foot")
-        np.testing.assert_allclose(foot[:3, 2], [0, 0, 1], atol=1e-3)  # flat on the ground
+        # The foot is flat on the ground.
+        np.testing.assert_allclose(foot[:3, 2], [0, 0, 1], atol=1e-3)
         straight = robot.fk(robot.neutral(), f"{side}_foot")
         assert foot[2, 3] - straight[2, 3] > 0.01
     J = robot.jacobian(q, tuple(robot.tips))[:, :3]

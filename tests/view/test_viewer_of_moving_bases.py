@@ -1,4 +1,4 @@
-"""The robot behind the viewer with ball, planar and floating joints."""
+"""The simulated robot of the viewer, with ball, planar and floating joints."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROBOTS = {
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_robot_starts_inside_its_limits_and_rests(name: str) -> None:
+def test_a_robot_with_a_moving_base_starts_inside_its_limits_and_rests(name: str) -> None:
     robot = ROBOTS[name]
     q = comfortable(robot)
     assert q.shape == (robot.nq,)
@@ -55,7 +55,9 @@ def test_a_robot_starts_inside_its_limits_and_rests(name: str) -> None:
 
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("task", ["pose", "position"])
-def test_a_robot_follows_its_targets_and_its_base(name: str, task: str) -> None:
+def test_tips_of_robots_with_ball_joints_or_a_moving_base_reach_their_targets(
+    name: str, task: str
+) -> None:
     robot = ROBOTS[name]
     simulation = Simulation(robot, task=task)
     goal = simulation.targets
@@ -66,7 +68,8 @@ def test_a_robot_follows_its_targets_and_its_base(name: str, task: str) -> None:
         simulation.set_target(k, T)
     for _ in range(100):
         measured = simulation.advance(0.02)
-    if (name, task) != ("floating figure", "pose"):  # more rows than joints
+    # With more rows than joints, targets cannot be met.
+    if (name, task) != ("floating figure", "pose"):
         assert measured.position_error < 1e-4
         places = simulation.tip_poses(simulation.q)[:, :3, 3]
         np.testing.assert_allclose(places, goal[:, :3, 3], atol=1e-4)
@@ -80,7 +83,7 @@ def test_a_robot_follows_its_targets_and_its_base(name: str, task: str) -> None:
 
 
 @each("name", ROBOTS)
-def test_sliders_move_one_coordinate(name: str) -> None:
+def test_a_slider_moves_only_its_coordinate(name: str) -> None:
     """The three sliders of a quaternion set its rotation vector, as computed by SciPy."""
     robot = ROBOTS[name]
     simulation = Simulation(robot)
@@ -105,7 +108,9 @@ def test_sliders_move_one_coordinate(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_solutions_paths_and_ghosts_have_quaternions(name: str) -> None:
+def test_solutions_and_paths_of_robots_with_ball_joints_or_a_moving_base_have_quaternions(
+    name: str,
+) -> None:
     robot = ROBOTS[name]
     simulation = Simulation(robot)
     found = simulation.solutions()
