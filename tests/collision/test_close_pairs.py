@@ -133,7 +133,7 @@ def test_links_must_keep_the_whole_clearance_from_geoms_of_an_mjcf_worldbody() -
     assert c.collides(robot, sp.World(), robot.neutral(), CLEARANCE)
 
 
-def test_invalid_values_of_close_and_unknown_links_in_it_are_refused() -> None:
+def test_invalid_close_pairs_and_unknown_links_in_them_are_refused() -> None:
     for wrong in ("all", [("a", "b")], {"ab": 0.1}, {("a", "b", "c"): 0.1}, {("a", "b"): np.nan}):
         with pytest.raises(InputError, match="close"):
             sp.World(close=wrong)  # type: ignore[arg-type]

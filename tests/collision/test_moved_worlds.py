@@ -91,7 +91,7 @@ def test_a_hand_gives_way_to_an_obstacle_that_comes_at_its_stated_speed() -> Non
     assert np.linalg.norm((UR5E.fk(q) - UR5E.fk(START))[:3, 3]) > 0.01
 
 
-def test_moving_an_obstacle_of_a_servo_does_not_move_it_in_a_copy() -> None:
+def test_moving_an_obstacle_of_a_servo_does_not_move_the_obstacle_of_its_copy() -> None:
     at = UR5E.fk(START)[:3, 3] + [0, 0.4, 0]
     world = sp.World({"ball": c.Sphere(0.05, at)}, links={"tool0": LINKS["tool0"]})
     servo = sp.Servo(UR5E, dt=0.01, world=world)

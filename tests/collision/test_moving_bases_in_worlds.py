@@ -108,7 +108,7 @@ def test_an_arm_on_a_resting_floating_base_has_the_certificate_of_a_fixed_arm() 
         assert made.min_clearance == pytest.approx(alone.min_clearance, abs=2e-4, rel=0.01)
 
 
-def test_motions_of_a_floating_robot_by_simulate_have_a_certified_clearance() -> None:
+def test_simulate_certifies_the_clearance_of_a_floating_robot() -> None:
     robot = sp.load("ur5e").with_base("floating")
     q = robot.random(seed=3)
     tip = robot.fk(q)

@@ -73,7 +73,7 @@ def test_shapes_without_a_positive_size_are_refused(bad: Any) -> None:
     assert c.Capsule(1.0, 0.0).length == 0  # a sphere
 
 
-def test_changes_of_a_world_return_copies_and_leave_it_as_it_was() -> None:
+def test_methods_that_change_a_world_return_a_copy_and_do_not_change_the_original() -> None:
     world = sp.World(
         {"box": c.Box((1, 1, 1)), "ball": c.Sphere(0.1, (1, 0, 0))}, speeds={"ball": 2}
     )

@@ -58,7 +58,7 @@ def gantry() -> tuple[sp.Robot, sp.World]:
 
 
 @pytest.mark.parametrize("error", [0.0, 1e-3, 0.02])
-def test_a_slide_stops_at_the_clearance_plus_its_tracking_error_from_a_wall(error: float) -> None:
+def test_a_slide_keeps_the_clearance_plus_its_tracking_error_from_a_wall(error: float) -> None:
     """The wall is at 1 m: the sphere's center stops at 1 m - radius - clearance - error."""
     robot, world = gantry()
     servo = sp.Servo(

@@ -274,7 +274,9 @@ def jump(rule: KernelRule, steps: int, edge: float) -> float:
     ],
     ids=key,
 )
-def test_lambda2_of_these_rules_is_continuous_in_sigma_min(rule: KernelRule, edge: float) -> None:
+def test_lambda2_of_the_listed_rules_is_continuous_in_sigma_min(
+    rule: KernelRule, edge: float
+) -> None:
     coarse, fine = jump(rule, 100, edge), jump(rule, 1600, edge)
     assert coarse > 0
     assert fine <= coarse / 12  # steps are 16 times finer

@@ -132,7 +132,7 @@ def test_the_report_of_a_clamp_is_that_of_the_step_inside() -> None:
     assert report.directions[0].missed == pytest.approx(1 - 0.4 / 5)
 
 
-def test_reports_of_undamped_steps_have_no_lambda2_and_reports_of_user_rules_have_theirs() -> None:
+def test_reports_have_no_lambda2_for_undamped_steps_and_the_returned_one_for_user_rules() -> None:
     lin = Linearization(np.diag([2.0, 0.5]), np.array([1.0, 0.0]))
     report = explain(lin, Pseudoinverse())
     assert (report.lambda2, report.reason, report.step) == (None, "", "Pseudoinverse")

@@ -325,7 +325,7 @@ def test_infinite_limits_do_not_change_a_step() -> None:
     assert used == 0.0
 
 
-def test_limits_for_a_robot_are_its_own_times_the_given_factors() -> None:
+def test_limits_for_a_robot_are_the_limits_of_its_joints_times_the_given_factors() -> None:
     robot = supple.load("panda")
     limits = Limits.for_robot(robot, max_acceleration=10.0, speed_factor=0.5, max_norm=1.5)
     np.testing.assert_array_equal(limits.lower, robot.lower)

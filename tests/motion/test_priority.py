@@ -95,7 +95,7 @@ def test_a_lower_task_never_changes_a_higher_one(step: Step, tasks: Levels) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(levels())
-def test_each_task_has_the_step_given_for_it(tasks: Levels) -> None:
+def test_priority_solves_each_task_by_the_step_given_for_this_task(tasks: Levels) -> None:
     """If the step of the first task returns zero, lower tasks do not move the first task."""
     steps: list[Step] = [lambda lin: np.zeros(lin.J.shape[1]), *[DAMPED[0]] * (len(tasks) - 1)]
     dq = Priority(steps)(tasks)

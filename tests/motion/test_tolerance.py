@@ -156,7 +156,7 @@ def test_velocities_and_biases_of_rows_with_ranges_are_derivatives(
             np.testing.assert_allclose(follow.e - e, follow.J @ qd, atol=1e-10)
 
 
-def test_posture_tasks_with_ranges_have_the_error_beyond_them() -> None:
+def test_the_error_of_a_posture_with_ranges_is_the_distance_from_the_ranges() -> None:
     robot = supple.load("panda")
     q, rest = robot.random(seed=1), robot.neutral()
     off = q - rest
@@ -169,7 +169,7 @@ def test_posture_tasks_with_ranges_have_the_error_beyond_them() -> None:
     np.testing.assert_allclose(np.delete(e, 2), -np.delete(off, 2))
 
 
-def test_open_tasks_with_ranges_have_the_error_beyond_them_and_are_met_inside() -> None:
+def test_the_error_of_an_open_task_with_ranges_is_the_distance_from_the_ranges() -> None:
     robot = supple.load("panda")
     q = robot.random(seed=2)
     task = OpenTask(lambda q: q[:2] + q[2:4], tolerance=(-0.5, 0.2), unit="rad")
