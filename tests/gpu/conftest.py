@@ -1,4 +1,4 @@
-"""Fixtures of the tests on a GPU, which are skipped on machines without one."""
+"""Fixtures of the tests on a GPU; machines without a GPU skip these tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from supple.gpu import devices
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile the CUDA code of all tests in parallel; SUPPLE_CACHE_DIR keeps it for later runs."""
+    """Compile the CUDA code of all tests in parallel; if SUPPLE_CACHE_DIR is set, later runs reuse
+    it.
+    """
     if not devices():
         yield
         return

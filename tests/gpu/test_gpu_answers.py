@@ -1,4 +1,4 @@
-"""Which of several solutions a GPU returns: the nearest, the best, or all of them."""
+"""Which solutions of a target a GPU returns: the nearest to q0, the best, or all."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from targets import boundary, hold
 
 pytestmark = pytest.mark.cuda
 
-COUNTS = [60, 11_000]  # numbers of targets: solved by a warp each, and by a thread each
+COUNTS = [60, 11_000]  # numbers of targets: a warp solves each of 60, a thread each of 11,000
 FEW = 60  # number of targets that are compared with the CPU
 Array = np.ndarray
 
 
 def moves(found: supple.Solution, q0: Array) -> Array:
-    """Return the largest joint displacement from q0 for each target (FEW,)."""
+    """Return the largest joint displacement from q0 for each target."""
     return np.abs(found.q[:FEW] - q0[:FEW]).max(axis=1)
 
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
-def test_a_gpu_solution_is_near_a_q0_close_to_the_target(name: str, count: int) -> None:
+def test_if_q0_is_close_to_a_solution_a_gpu_returns_a_solution_near_q0(
+    name: str, count: int
+) -> None:
     robot = supple.load(name)
     q = 0.9 * robot.random(count, seed=13)
     q0 = np.clip(q + 0.02, robot.lower, robot.upper)
@@ -36,8 +38,8 @@ def test_a_gpu_solution_is_near_a_q0_close_to_the_target(name: str, count: int) 
     assert found.success.all()
     hold(robot, T, found)
     assert np.mean(np.abs(found.q - q0).max(axis=1) <= 0.5) >= 0.98
-    # Solutions are as near to q0 as on the CPU, except next to singular poses, where float32 may
-    # lead to another solution.
+    # Solutions are as near to q0 as on the CPU, except near singular poses, where rounding in
+    # float32 may lead to another solution.
     here, there = moves(found, q0), moves(solve(robot, T[:FEW], q0=q0[:FEW]), q0)
     assert np.mean(np.abs(here - there) <= 1e-3) >= 0.9
     assert (here[there <= 0.5] <= 0.5).all()
@@ -60,8 +62,8 @@ def test_a_gpu_returns_solutions_as_near_to_q0_as_the_cpu(name: str, count: int)
     assert (one_for_all.q == each.q).all()
 
 
-def test_a_gpu_returns_the_full_turn_nearest_to_q0() -> None:
-    robot = supple.load("ur5e")  # all joints have limits of ±2π
+def test_a_gpu_returns_the_2_pi_wrap_nearest_to_q0() -> None:
+    robot = supple.load("ur5e")  # all joints have the limits ±2π
     at = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     turned = at + 2 * np.pi * np.array([1, 0, 0, 0, -1, 0])
     found = solve(robot, robot.fk(at), q0=turned, device="cuda")
@@ -69,7 +71,7 @@ def test_a_gpu_returns_the_full_turn_nearest_to_q0() -> None:
     assert len(solve(robot, robot.fk(at), solutions=100, device="cuda").q) == 8
 
 
-def test_gpu_solutions_do_not_jump_along_a_path() -> None:
+def test_gpu_solutions_along_a_path_do_not_jump() -> None:
     robot = supple.load("panda")
     target = robot.fk(np.array([0.3, -0.5, 0.2, -2.0, 0.1, 1.6, 0.8]))
     q = solve(robot, target, device="cuda").q
@@ -82,7 +84,9 @@ def test_gpu_solutions_do_not_jump_along_a_path() -> None:
 
 
 @pytest.mark.parametrize("prefer", ["manipulability", "limits", lambda q: float(abs(q[0]))])
-def test_a_gpu_returns_the_best_solution_of_a_preference(prefer: Any) -> None:
+def test_a_preference_reduces_its_mean_cost_on_a_gpu_nearly_as_much_as_on_the_cpu(
+    prefer: Any,
+) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(200, seed=16))
     found = solve(robot, T, prefer=prefer, device="cuda")
@@ -131,7 +135,8 @@ def test_a_gpu_finds_the_closest_pose_at_and_beyond_the_reach(name: str) -> None
         found = solve(robot, more, q0=q0, device="cuda")
         hold(robot, more, found)
         assert (found.status == SolveStatus.UNREACHABLE).all()
-        # The closest pose is T0, 5 cm away; it must be found within a millimeter and 0.01 rad.
+        # The closest pose is T0, at a distance of 5 cm; it must be found to a millimeter and 0.01
+        # rad.
         good = (np.abs(found.position_error - 0.05) <= 1e-3) & (found.rotation_error <= 0.01)
         nearer = np.hypot(found.position_error, found.rotation_error) <= 0.05
         assert (good | nearer).mean() >= 0.98

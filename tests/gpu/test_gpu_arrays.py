@@ -1,4 +1,4 @@
-"""Arrays in GPU memory of every installed library are accepted, and results stay there."""
+"""Arrays of every installed library in GPU memory are accepted, and results stay in GPU memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from targets import apart, hold
 
 pytestmark = pytest.mark.cuda
 
-COUNTS = [50, 20_000]  # numbers of targets: solved by a warp each, and by a thread each
+COUNTS = [50, 20_000]  # numbers of targets: a warp solves each of 50, a thread each of 20,000
 
 
 def poses(count: int) -> tuple[supple.Robot, np.ndarray]:
@@ -24,7 +24,7 @@ def poses(count: int) -> tuple[supple.Robot, np.ndarray]:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_arrays_of_cupy_are_solved_on_the_gpu(cupy: ModuleType, count: int) -> None:
+def test_targets_in_cupy_arrays_are_solved_on_the_gpu(cupy: ModuleType, count: int) -> None:
     robot, T = poses(count)
     found = solve(robot, cupy.asarray(T))
     q, status, far = (cupy.asarray(x) for x in (found.q, found.status, found.position_error))
@@ -39,12 +39,14 @@ def test_arrays_of_cupy_are_solved_on_the_gpu(cupy: ModuleType, count: int) -> N
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_tensors_of_torch_are_solved_on_the_given_stream(torch: ModuleType, count: int) -> None:
+def test_targets_in_torch_tensors_are_solved_on_the_given_stream(
+    torch: ModuleType, count: int
+) -> None:
     robot, T = poses(count)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         target = torch.zeros((count, 4, 4), dtype=torch.float64, device="cuda")
-        torch.cuda._sleep(50_000_000)  # delays the copy that follows
+        torch.cuda._sleep(50_000_000)  # delays the copy below
         target.copy_(torch.from_numpy(T))
         found = solve(robot, target, stream=stream)
         q = torch.from_dlpack(found.q)
@@ -54,7 +56,7 @@ def test_tensors_of_torch_are_solved_on_the_given_stream(torch: ModuleType, coun
     assert (q.cpu().numpy() == solve(robot, T, device="cuda").q).all()
 
 
-def test_arrays_of_jax_are_solved_on_the_gpu() -> None:
+def test_targets_in_jax_arrays_are_solved_on_the_gpu() -> None:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     if jax.default_backend() != "gpu":
@@ -65,7 +67,7 @@ def test_arrays_of_jax_are_solved_on_the_gpu() -> None:
     assert (q == solve(robot, T, device="cuda").q).all()
 
 
-def test_targets_and_q0_in_gpu_memory_keep_their_batch_axes(cupy: ModuleType) -> None:
+def test_results_have_the_batch_axes_of_targets_and_q0_in_gpu_memory(cupy: ModuleType) -> None:
     robot, T = poses(24)
     q0 = robot.random(24, seed=4)
     found = solve(
@@ -87,7 +89,7 @@ def test_invalid_poses_in_gpu_memory_get_nonfinite_input(cupy: ModuleType) -> No
     T[4, :3, 0] *= 1.1
     T[5, :3, 0] *= -1
     T[6, 3, 3] = 2
-    T[7, :3, :3] *= 1 + 2e-7  # within the tolerance for rotations
+    T[7, :3, :3] *= 1 + 2e-7  # within the tolerance of a rotation
     status = solve(robot, cupy.asarray(T)).status.numpy()
     assert (status[3:7] == SolveStatus.NONFINITE_INPUT).all()
     assert (np.delete(status, [3, 4, 5, 6]) == SolveStatus.CONVERGED).all()
@@ -110,10 +112,10 @@ def test_float32_and_strided_gpu_arrays_are_read_correctly(cupy: ModuleType, cou
     T32 = T.astype(np.float32).astype(np.float64)
     far, turned = apart(robot.fk(floats.q.numpy()), T32)
     assert (far <= 1e-6 + 1e-12).all()
-    assert (turned <= 1e-6 + 1e-6).all()  # floats have seven digits
+    assert (turned <= 1e-6 + 1e-6).all()  # float32 has seven digits
 
 
-def test_q0_in_gpu_memory_may_have_any_precision_or_layout(cupy: ModuleType) -> None:
+def test_q0_in_gpu_memory_may_have_either_precision_and_any_layout(cupy: ModuleType) -> None:
     robot, T = poses(24)
     q0, there = robot.random(24, seed=4), cupy.asarray(T)
     for given in (q0, q0.astype(np.float32), np.asfortranarray(q0), q0[0]):
@@ -123,20 +125,20 @@ def test_q0_in_gpu_memory_may_have_any_precision_or_layout(cupy: ModuleType) -> 
             assert (found.q.numpy() == same.q).all()
 
 
-def test_targets_of_several_tasks_are_read_from_gpu_memory(cupy: ModuleType) -> None:
+def test_targets_of_several_tasks_may_be_in_gpu_memory(cupy: ModuleType) -> None:
     robot = supple.load("youbot")
     (tip,) = robot.tips
     T = robot.fk(robot.random(300, seed=9))
     tasks = [PositionTask(tip), AxisTask(tip)]
     position, direction = T[:, :3, 3], 2 * T[:, :3, 2]
-    for there in (direction, direction[0]):  # batch axes broadcast, as on the CPU
+    for there in (direction, direction[0]):  # one for each target, or one for all, as on the CPU
         found = solve(robot, [cupy.asarray(position), cupy.asarray(there)], tasks=tasks)
         same = solve(robot, [position, there], tasks=tasks, device="cuda")
-        # Directions are normalized on the GPU and may differ in the last bit.
+        # Directions are normalized on the GPU, so the last bit may differ from the CPU.
         np.testing.assert_allclose(found.q.numpy(), same.q, atol=1e-5)
         assert (found.status.numpy() == same.status).all()
         assert same.success.all() or there.ndim == 1
-    # Zero vectors have no direction.
+    # A vector of zero length has no direction.
     nowhere = solve(robot, [cupy.asarray(position), cupy.zeros((300, 3))], tasks=tasks)
     assert (nowhere.status.numpy() == SolveStatus.NONFINITE_INPUT).all()
 

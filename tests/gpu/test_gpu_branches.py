@@ -1,4 +1,4 @@
-"""All solutions on a GPU are those of the CPU; tested on an emulated and on a real GPU.
+"""All solutions on a GPU, emulated or real, are those of the CPU.
 
 On a real GPU:  pytest tests/gpu/test_gpu_branches.py -m cuda
 """
@@ -34,7 +34,9 @@ def count_of(device: str) -> int:
 
 
 def same_solutions(ours: Any, theirs: Any) -> None:
-    """Check that each target has the same solutions; those of equal cost may be in any order."""
+    """Check that both results have the same solutions of each target; those of equal cost may be in
+    any order.
+    """
     np.testing.assert_array_equal(ours.count, theirs.count)
     np.testing.assert_array_equal(ours.complete, theirs.complete)
     a, b = (np.nan_to_num(one.padded(), nan=1e3) for one in (ours, theirs))
@@ -63,16 +65,16 @@ def test_solutions_on_a_gpu_are_ordered_by_distance_from_q0(name: str, device: s
     first = np.cumsum(found.count) - found.count
     moved = np.abs(found.q - q0[found.target]).max(axis=1)
     assert (moved[first] <= np.abs(q - q0).max(axis=1) + 1e-9).all()
-    # Near a singularity, a solution other than q may be the nearest to q0.
+    # Near a singularity, the solution nearest to q0 may be another one than q.
     assert (np.abs(found.q[first] - q).max(axis=1) < 1e-6).mean() > 0.999
     inner = found.target[1:] == found.target[:-1]
     assert (np.diff(moved)[inner] >= 0).all()
 
 
-def test_singular_and_unreachable_targets_are_treated_as_on_the_cpu() -> None:
+def test_singular_and_unreachable_targets_have_the_solutions_of_the_cpu() -> None:
     robot = sp.load("puma560")
     q = robot.random(6, seed=3)
-    q[2, 4] = 0.0  # the wrist is straight, so there is a continuum of solutions
+    q[2, 4] = 0.0  # at this wrist angle, there is a continuum of solutions
     T = robot.fk(q)
     T[3, 0, 3] += 10.0
     T[4, :3, 3] = np.nan
@@ -87,13 +89,13 @@ def test_singular_and_unreachable_targets_are_treated_as_on_the_cpu() -> None:
 def test_each_solution_of_a_stretched_arm_is_found_once() -> None:
     robot = sp.load("ur5e")
     q = robot.random(40, seed=4)
-    q[:, 2] = 0.0  # both solutions of the elbow are the same, up to rounding
+    q[:, 2] = 0.0  # the two solutions, one for each bend of the elbow, are equal up to rounding
     found, same = (solve(robot, robot.fk(q), solutions="all", device=d) for d in ("cuda", "cpu"))
     np.testing.assert_array_equal(found.count, same.count)
     assert (found.count < 8).all()
 
 
-def test_results_stay_in_gpu_memory() -> None:
+def test_all_solutions_of_targets_in_gpu_memory_stay_there() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(robot.random((4, 5), seed=4))
     found: Any = solve(robot, emulator.there(T), solutions="all")
@@ -117,7 +119,7 @@ def test_results_stay_in_gpu_memory() -> None:
     assert np.abs(robot.fk(copied.of((1, 2)).q) - T[1, 2]).max() < 1e-8
 
 
-def test_arms_without_a_closed_form_are_refused() -> None:
+def test_arms_without_a_closed_form_are_refused_for_all_solutions_on_a_gpu() -> None:
     panda = sp.load("panda")
     with pytest.raises(InputError, match="closed form"):
         solve(panda, panda.fk(panda.neutral()), solutions="all", device="cuda")

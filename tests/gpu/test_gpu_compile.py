@@ -1,8 +1,8 @@
 """The CUDA sources compile for any robot, task and rule; these tests need no GPU.
 
-One search and one step, of an arm with two joints, are compiled to machine code; for others, only
-the front end of the compiler is run, which finds errors of C++. SUPPLE_NIGHTLY=1 compiles all of
-them to machine code.
+One search and one step of an arm with two joints are compiled to machine code. For other robots,
+tasks and rules, only the front end of the compiler is run, which finds errors of C++. With
+SUPPLE_NIGHTLY=1, all of them are compiled to machine code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def compiled(problem: CompiledProblem | None, name: str, apart: bool = False, **
 
 
 def parsed(text: str) -> None:
-    """Run the front end of NVRTC, which takes a fortieth of the time of compiling."""
+    """Run the front end of NVRTC on a source, which takes a fortieth of the time of compiling."""
     options = (*runtime._OPTIONS, *runtime._RELOCATABLE, "-dlto", "-arch=sm_90")
     try:
         runtime._compiled(text, options)
@@ -85,12 +85,13 @@ def test_cuda_kernels_of_a_search_compile_and_link(
         if files == ("postprocess.cu",):
             continue
         made = partial(compiled, problem, apart=len(files) > 1)
-        with ThreadPoolExecutor() as pool:  # the compiler releases Python's GIL
+        with ThreadPoolExecutor() as pool:  # the compiler releases the GIL
             codes = dict(zip(files, pool.map(made, files), strict=True))
         assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
-        # Functions that other files call have the same name in all files, as the linker requires.
+        # A function that several files call has the same name in all of them, as the linker
+        # requires.
         called = {file: set(name.findall(code)) for file, code in codes.items()}
-        # In small problems, the kernel that finds a solution also polishes it.
+        # In small problems, the kernel that finds a solution also polishes the solution.
         assert called["search.cu"] in (set(), called["polish.cu"])
         assert called["explore.cu"] == set().union(*called.values())
         assert len(called["explore.cu"]) == 3
@@ -157,7 +158,7 @@ def test_the_cuda_kernel_that_reads_targets_compiles() -> None:
     assert all(kernel.encode() in code for kernel in targets.KERNELS)
     assert "RobotConstants" not in source(
         "targets.cu", problem.kernel.constants()
-    )  # the same for all robots
+    )  # the source is the same for all robots
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_every_header_is_in_the_cuda_source_once() -> None:
     )
 
 
-def test_joint_limits_in_the_cuda_source_have_all_bits() -> None:
+def test_joint_limits_are_in_the_cuda_source_without_rounding() -> None:
     robot = supple.load("panda")
     text = compile_problem(robot, None).kernel.constants()
     for limit in (*robot.lower, *robot.upper):
@@ -205,7 +206,7 @@ def test_joint_limits_in_the_cuda_source_have_all_bits() -> None:
 # ---- the cache -----------------------------------------------------------------------------------
 
 
-def test_the_cache_compiles_once_for_each_key(
+def test_the_cache_compiles_a_kernel_only_once_for_each_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path / "deep" / "er"))
@@ -218,11 +219,11 @@ def test_the_cache_compiles_once_for_each_key(
         assert cache.cached((what, "sm_90"), make(what)) == what.encode()
     assert cache.cached(("a", "sm_80"), make("c")) == b"c"
     assert made == ["a", "b", "c"]
-    # The parts of a key are kept apart: "asm", "_90" differs from "asm_", "90".
+    # Parts of a key are not joined without a separator: ("asm", "_90") is not ("asm_", "90").
     assert cache.cached(("asm", "_90"), make("d")) == b"d"
 
 
-def test_an_unwritable_cache_folder_is_ignored(
+def test_kernels_are_compiled_also_if_the_cache_folder_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"

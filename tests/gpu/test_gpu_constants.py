@@ -1,4 +1,6 @@
-"""A robot's constants of any size reach the GPU's compiler exactly, or rounded to floats."""
+"""Constants of a robot, of any magnitude, reach the compiler of the GPU exactly or rounded to
+floats.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,14 @@ from supple.gpu.runtime import compile_source
 from supple.gpu.source import source
 from supple.ik.problem import compile_problem
 
-# Numbers below, within and above the range of floats, including subnormal floats and doubles.
+# Numbers below, in and above the range of floats, including subnormal floats and doubles.
 SIZES = (5e-324, 1e-300, 2.6e-68, 1e-45, 1e-40, 1.17549435e-38, 0.1, 3.4e38, 1e39)
 
 
 def sliders() -> supple.Robot:
-    """Return a chain of sliders with limits of -x and 1 + x [m], one for each x in SIZES."""
+    """Return a chain of prismatic joints with limits -x and 1 + x [m], one joint for each x in
+    SIZES.
+    """
     names = [f"l{i}" for i in range(len(SIZES) + 1)]
     text = "".join(f'<link name="{name}"/>' for name in names)
     for i, x in enumerate(SIZES):
@@ -30,7 +34,7 @@ def sliders() -> supple.Robot:
 
 
 def as_float(x: float) -> float:
-    """Return the float nearest to a finite number; ±2¹²⁷ for numbers beyond the range of floats."""
+    """Return the float nearest to a finite number; beyond the range of floats, ±2¹²⁷."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = float(np.float32(x))
     return rounded if np.isfinite(rounded) else float(np.copysign(2.0**127, x))
@@ -41,7 +45,7 @@ def test_every_constant_in_the_cuda_source_is_correctly_rounded() -> None:
     claims = []
     for name in ("lower", "upper"):
         for i, x in enumerate(getattr(robot, name).tolist()):
-            if np.isinf(x):  # a limit beyond 1e12 counts as infinite
+            if np.isinf(x):  # limits beyond 1e12 are infinite in the kernel
                 sign = "-" if x < 0 else ""
                 for T in ("double", "float"):
                     huge = f"{sign}Number<{T}>::huge"
@@ -59,7 +63,9 @@ def test_every_constant_in_the_cuda_source_is_correctly_rounded() -> None:
         pytest.skip(str(error))
 
 
-def test_only_constants_outside_the_float_range_have_two_values() -> None:
+def test_only_constants_outside_the_range_of_floats_have_different_text_for_float_and_double() -> (
+    None
+):
     text = compile_problem(sliders(), supple.PositionTask()).kernel.constants()
     for number in re.findall(r"T\((-?0x[^)]*)\)", text):
         x = abs(float.fromhex(number))

@@ -1,4 +1,4 @@
-"""The code blocks of docs/gpu.md run: on an emulated GPU and, marked `cuda`, on a real one."""
+"""The code blocks of docs/gpu.md run on an emulated GPU and, if marked `cuda`, on a real one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from supple.gpu.arrays import GpuArray
 
 PAGE = Path(__file__).parents[2] / "docs/gpu.md"
 BLOCKS = re.findall(r"^```py\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-# What the emulator does not have: barriers of a block of threads, for the steps toward velocities,
-# and CUDA graphs.
+# Blocks with these words are skipped: the emulator has no barriers of a block of threads, which
+# steps toward velocities need, and no CUDA graphs.
 NOT_EMULATED = ("panda, q, twist", "CUDAGraph")
-COUNT = 30  # problems in a batch of the emulated GPU, instead of a million
+COUNT = 30  # number of problems in a batch on the emulated GPU; the page has a million
 
 
 class StandIn(emulator.There):
-    """An array of CuPy or PyTorch in the memory of the emulated GPU."""
+    """A replacement for an array of CuPy or PyTorch, in the memory of the emulated GPU."""
 
     def __getitem__(self, index: Any) -> np.ndarray:
         return self.array[index]
@@ -42,13 +42,13 @@ class StandIn(emulator.There):
 
 
 def as_array(given: Any, device: str = "cuda") -> StandIn:
-    """Return an array of NumPy, or a result, as an array of another library."""
+    """Return a NumPy array or a result as an array of another library."""
     return StandIn(given.numpy() if isinstance(given, GpuArray) else np.array(given))
 
 
 @pytest.fixture
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Install an emulated GPU, with what the blocks use of CuPy and PyTorch."""
+    """Install an emulated GPU, and the parts of CuPy and PyTorch that the code blocks use."""
     for name, function in (("cupy", "asarray"), ("torch", "as_tensor")):
         module = ModuleType(name)
         setattr(module, function, as_array)
@@ -62,7 +62,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(code: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Run code of the page; its humanoid is that of the other tests, with masses."""
+    """Run code of the page; its humanoid is the one of the other tests, with masses."""
     robot = humanoid()
     for body in robot.description.links:
         robot = robot.with_inertia(body, 1.0)

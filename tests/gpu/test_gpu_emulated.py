@@ -1,7 +1,7 @@
-"""Laws of the CUDA kernels on an emulated GPU, which runs their sources on the CPU.
+"""Laws of the CUDA kernels on an emulated GPU, which runs the CUDA sources on the CPU.
 
-Most problems are those of a planar arm: few (solved by a warp each) and many (by a thread each).
-Tests marked `cuda` run on a real GPU.
+Most problems are those of a planar arm. If there are few, a warp solves each of them; if there are
+many, a thread does. Tests marked `cuda` run on a real GPU.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FRAMES = (
     PositionTask(ARM.frames[-2], rows=("x", "y")),
     PositionTask(ARM.frames[-1], rows=("x",)),
 )
-NEAR = (HAND, PostureTask())  # as near as possible to a posture
+NEAR = (HAND, PostureTask())  # the solution is as near as possible to a posture
 POSE = PoseTask(rows=("x", "y", "rz"))
 LINE = (PositionTask(rows=("x",)), AxisTask(axis=(1, 0, 0)))
 TURN = OrientationTask(rows=("rz",))
@@ -72,7 +72,7 @@ HANDS = tuple(PositionTask(tip, rows=("x", "y")) for tip in BOTH.tips)
 
 @cache
 def heavy_arm() -> supple.Robot:
-    """Return the arm with masses."""
+    """Return the planar arm with masses."""
     arm = ARM
     for k, link in enumerate(sorted({joint.child for joint in ARM.description.joints})):
         arm = arm.with_inertia(link, 1.0 + k, (-0.2, 0.05, 0.0), np.eye(3))
@@ -108,7 +108,9 @@ def targets(seed: int) -> tuple[Array, Array]:
 
 
 def hold(p: Array, found: supple.Solution) -> None:
-    """Check that solutions keep the limits and that reported errors agree with `fk` on the CPU."""
+    """Check that solutions are inside the limits and that reported errors are those of `fk` on the
+    CPU.
+    """
     assert ((ARM.lower <= found.q) & (found.q <= ARM.upper)).all()
     far = np.linalg.norm((ARM.fk(found.q)[:, :3, 3] - p)[:, :2], axis=1)
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
@@ -124,8 +126,8 @@ def test_gpu_solutions_do_not_depend_on_the_order_of_targets() -> None:
     assert (back.q[::-1] == found.q).all()
 
 
-def test_gpu_solutions_of_several_frames_do_not_depend_on_order() -> None:
-    q = ARM.random(200, seed=8)  # more than the threads of a block
+def test_gpu_solutions_of_several_frames_do_not_depend_on_the_order_of_targets() -> None:
+    q = ARM.random(200, seed=8)  # more targets than a block has threads
     p = [ARM.fk(q, task.frame)[:, :3, 3] for task in FRAMES]
     found = solve(ARM, p, tasks=FRAMES, device="cuda")
     assert found.success.all()
@@ -136,7 +138,7 @@ def test_gpu_solutions_of_several_frames_do_not_depend_on_order() -> None:
     assert (back.q[::-1] == found.q).all()
 
 
-def test_a_center_of_mass_is_met_as_on_the_cpu() -> None:
+def test_targets_of_the_center_of_mass_are_met_as_on_the_cpu() -> None:
     arm = heavy_arm()
     c = arm.center_of_mass(arm.random(40, seed=4))
     found = solve(arm, c, tasks=CENTER, device="cuda")
@@ -147,7 +149,7 @@ def test_a_center_of_mass_is_met_as_on_the_cpu() -> None:
 def test_iterations_linked_separately_agree_with_the_cpu(
     emulated: emulator.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The iterations of a large problem, whose code is linked separately, agree with the CPU."""
+    """In a large problem, the code of the iterations is compiled and linked separately."""
     monkeypatch.setattr(emulated, "linked", True)
     robot = tree()
     tasks = tuple(PoseTask(frame) for frame in (LEFT, RIGHT))
@@ -166,7 +168,9 @@ def test_iterations_linked_separately_agree_with_the_cpu(
 
 
 def test_gpu_solutions_meet_allowed_ranges() -> None:
-    """Solutions for five joints meet a cone around the tool's axis and a box of positions."""
+    """The ranges, for an arm of five joints, are a cone around the tool's axis and a box of
+    positions.
+    """
     robot = YOUBOT
     T = robot.fk(robot.random(COUNT, seed=10))
     T[:, :3, 3] += np.random.default_rng(1).uniform(-BOX, BOX, (COUNT, 3))
@@ -189,7 +193,7 @@ def test_a_robot_with_a_screw_joint_is_solved_on_a_gpu() -> None:
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
-def test_unreachable_and_nonfinite_targets_get_the_status_of_the_cpu() -> None:
+def test_unreachable_and_nonfinite_targets_have_the_same_status_as_on_the_cpu() -> None:
     _, p = targets(2)
     p[3] = 3 * p[3] / np.linalg.norm(p[3])
     p[5] = np.nan
@@ -203,15 +207,15 @@ def test_unreachable_and_nonfinite_targets_get_the_status_of_the_cpu() -> None:
         SolveStatus.UNREACHABLE,
     ]
     np.testing.assert_allclose(found.position_error, same.position_error, rtol=1e-6, atol=1e-6)
-    assert abs(found.position_error[7] - 2.7) < 1e-6  # stretched out
+    assert abs(found.position_error[7] - 2.7) < 1e-6  # with the arm stretched out
 
 
-def test_targets_proven_unreachable_need_fewer_starts() -> None:
+def test_the_search_for_a_target_proven_unreachable_ends_before_all_starts() -> None:
     T = PANDA.fk(PANDA.random(30, seed=5))
     T[:, 2, 3] += 2.0
     found = solve(PANDA, T, device="cuda")
     assert (found.status == SolveStatus.UNREACHABLE).all()
-    assert found.restarts.max() < 160  # without the proof, half of the targets need all 256
+    assert found.restarts.max() < 160  # without the proof, half of the targets take all 256
     closest = solve(PANDA, T)
     for kind in ("position_error", "rotation_error"):
         np.testing.assert_allclose(getattr(found, kind), getattr(closest, kind), atol=1e-3)
@@ -227,11 +231,11 @@ def test_an_emulated_gpu_returns_the_solution_nearest_to_q0(near: bool) -> None:
     moved, there = (np.abs(x.q - q0).max(axis=1) for x in (found, same))
     first = np.abs(solve(ARM, p, tasks=HAND).q - q0).max(axis=1)
     assert moved.mean() <= 1.1 * there.mean() < first.mean()
-    if near:  # a solution found from q0 is returned without more starts
+    if near:  # a solution found from q0 ends the search
         assert (found.restarts == 0).mean() >= 0.9
 
 
-def test_an_emulated_gpu_meets_targets_near_a_posture() -> None:
+def test_an_emulated_gpu_meets_targets_with_joints_near_a_posture() -> None:
     _, p = targets(5)
     rest = np.full(3, 0.4)
     found, same = (solve(ARM, [p, rest], tasks=NEAR, device=d) for d in ("cuda", "cpu"))
@@ -249,10 +253,10 @@ def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
 
     found = solve(ARM, p[0], tasks=HAND, solutions=20, prefer=cost, device="cuda")
     costs = [cost(q) for q in found.q]
-    assert len(costs) == 20  # the arm is redundant, so all are found
+    assert len(costs) == 20  # the redundant arm has at least 20 solutions
     assert costs == sorted(costs)
     assert found.success.all()
-    # Without redundancy there are two solutions, with the elbow on either side.
+    # Without redundancy there are two solutions, one for each bend of the elbow.
     T = ARM.fk(np.array([0.3, 0.7, -0.4]))
     both = solve(ARM, T, tasks=POSE, solutions=20, max_seeds=128, device="cuda")
     assert both.success.all()
@@ -260,9 +264,10 @@ def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
 
 
 def test_solutions_that_differ_by_full_turns_are_returned_once() -> None:
-    """Full turns of a revolute joint, or rotation vectors of a ball joint with equal orientation.
+    """This holds for full turns of a revolute joint, and for rotation vectors of a ball joint with
+    the same orientation.
 
-    A displacement of a slide by 2π m is not a full turn: it is another solution.
+    A displacement of a prismatic joint by 2π m is not a full turn: it gives another solution.
     """
     kinds = [("turn", "revolute", 9.0), ("slide", "prismatic", 9.0), ("ball", "ball", np.inf)]
     joints = tuple(
@@ -319,7 +324,7 @@ def test_an_emulated_gpu_reads_strided_and_float32_arrays() -> None:
 
 
 def test_the_length_of_a_direction_in_gpu_memory_does_not_matter() -> None:
-    """Directions of any length in GPU memory give the solutions of unit vectors in host memory."""
+    """The solutions are those of unit vectors in host memory."""
     q, p = targets(8)
     x = ARM.fk(q)[:, :3, 0]
     same = solve(ARM, [p, x], tasks=LINE, device="cuda").q
@@ -332,7 +337,7 @@ def test_the_length_of_a_direction_in_gpu_memory_does_not_matter() -> None:
 
 
 def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it() -> None:
-    """Near q0 = 1e8 rad, where a 2π wrap would round beyond the tolerance, solutions converge."""
+    """Solutions converge near q0 = 1e8 rad, where rounding a 2π wrap would exceed the tolerance."""
     tolerance = 1e-9
     p = PLANAR.fk(PLANAR.random(COUNT, seed=9))[:, :3, 3]
     near = {"tasks": HAND, "device": "cuda", "position_tolerance": tolerance}
@@ -347,8 +352,8 @@ def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it() -> None:
 
 
 @pytest.mark.parametrize("arm", [0, 1])
-def test_solutions_of_both_arms_are_merged_if_one_misses_its_target(arm: int) -> None:
-    """If one of two arms cannot reach its target, the other does, and the head stays at rest."""
+def test_the_solutions_of_two_arms_are_merged_if_one_cannot_reach_its_target(arm: int) -> None:
+    """The other arm reaches its target, and the head, which no task moves, stays where it is."""
     q = BOTH.random(COUNT, seed=7)
     p = [BOTH.fk(q, tip)[:, :3, 3] for tip in BOTH.tips]
     p[arm][3] += 100.0
@@ -371,8 +376,8 @@ def test_solutions_of_both_arms_are_merged_if_one_misses_its_target(arm: int) ->
         assert (found.q[:, head] == rests).all()
 
 
-def test_joints_that_move_no_task_start_at_a_finite_q0() -> None:
-    """Joints that move no task start at q0, clipped to the limits, or at 0 if q0 is not finite."""
+def test_joints_that_move_no_task_stay_at_q0_or_at_zero_if_q0_is_not_finite() -> None:
+    """A q0 outside the limits is clipped to them."""
     gpu = position.open_device(0)
     q0 = np.array([[0.3, 9.0, -2.0], [np.nan, -np.inf, 0.1]])
     limits = np.array([[-np.inf, -1.0, -np.inf], [np.inf, 1.0, np.inf]])
@@ -390,7 +395,7 @@ def test_joints_that_move_no_task_start_at_a_finite_q0() -> None:
     assert not effort.any()
 
 
-def test_a_nonfinite_target_of_one_arm_makes_the_result_nonfinite() -> None:
+def test_a_nonfinite_target_of_one_arm_gives_the_status_nonfinite_input() -> None:
     p = [BOTH.fk(BOTH.random(COUNT, seed=7), tip)[:, :3, 3] for tip in BOTH.tips]
     p[1][5] = np.nan
     found, same = (solve(BOTH, p, tasks=HANDS, device=device) for device in ("cuda", "cpu"))
@@ -406,7 +411,7 @@ def test_a_nonfinite_target_of_one_arm_makes_the_result_nonfinite() -> None:
 
 
 def off_by(T: Array, residual: float) -> Array:
-    """Return sheared poses for which the largest entry of |RᵀR - I| is the residual."""
+    """Return sheared poses in which the largest entry of |RᵀR - I| is the residual."""
     sheared = T.copy()
     sheared[..., :3, 1] += residual * T[..., :3, 0]
     return sheared
@@ -419,7 +424,7 @@ def on_device(given: Array, tasks: Any) -> Solutions:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rotations_are_corrected_as_on_the_cpu(dtype: Any) -> None:
-    """CPU and GPU replace a matrix that is not quite orthonormal by the nearest rotation."""
+    """A matrix that is not quite orthonormal is replaced by the nearest rotation."""
     T = ARM.fk(ARM.random(COUNT, seed=9))
     rough = off_by(T, 5e-4).astype(dtype)
     U, _, Vt = np.linalg.svd(rough[:, :3, :3].astype(np.float64))
@@ -428,13 +433,13 @@ def test_rotations_are_corrected_as_on_the_cpu(dtype: Any) -> None:
     for found in (on_device(rough, TURN), solve(ARM, rough, tasks=TURN, device="cuda")):
         assert found.success.all()
         error = ARM.fk(found.q)[:, :3, :3] @ nearest[:, :3, :3].swapaxes(1, 2)
-        assert np.abs(error - np.eye(3)).max() <= 2e-6  # the tolerance of a solution
+        assert np.abs(error - np.eye(3)).max() <= 2e-6  # the tolerance of a rotation
     exact = solve(ARM, nearest, tasks=TURN)
     np.testing.assert_allclose(solve(ARM, rough, tasks=TURN).q, exact.q, rtol=0, atol=1e-9)
 
 
-def test_an_invalid_rotation_is_refused_as_on_the_cpu() -> None:
-    """Host arrays raise the same error on both devices; GPU arrays give NONFINITE_INPUT."""
+def test_an_invalid_rotation_in_a_host_array_is_refused_as_on_the_cpu() -> None:
+    """If the array is in GPU memory, its status is NONFINITE_INPUT instead of an error."""
     T = ARM.fk(ARM.random(COUNT, seed=9))
     wrong, mirrored = T.copy(), T.copy()
     wrong[3] = off_by(T[3], 5e-3)

@@ -27,7 +27,7 @@ ROBOTS = {
 
 
 def fresh(name: str) -> supple.Robot:
-    """Return a new robot, which has nothing cached for the GPUs of other tests."""
+    """Return a new robot, so that no code is cached for the GPUs of other tests."""
     return supple.Robot(ROBOTS[name]().description)
 
 
@@ -42,7 +42,7 @@ def without_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def compiled(text: str, whole: bool) -> bytes:
-    """Compile a source to machine code, or run only the front end of the compiler."""
+    """Compile a source to machine code if `whole`, else run only the front end of the compiler."""
     try:
         if whole:
             return runtime.compile_source(text, "sm_90", accurate_sines=True)

@@ -1,4 +1,4 @@
-"""Poses and Jacobians of arrays in GPU memory agree with those of the CPU, on an emulated GPU."""
+"""Poses and Jacobians of arrays in the memory of an emulated GPU agree with those of the CPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AXES = ("world", "body", "spatial", tree().frames[3])
 
 
 def panda() -> supple.Robot:
-    """Return a new robot, which has nothing cached for the GPUs of other tests."""
+    """Return a new robot, so that no code is cached for the GPUs of other tests."""
     return supple.Robot(supple.load("panda").description)
 
 
@@ -46,7 +46,7 @@ def emulated() -> Iterator[emulator.Device]:
 
 
 def numbers(found: Any) -> Array:
-    """Return a result in GPU memory as an array of NumPy."""
+    """Return a result that is in GPU memory as a NumPy array."""
     result: Array = found.numpy()
     return result
 
@@ -77,14 +77,14 @@ def test_quaternions_in_gpu_memory_may_have_any_length() -> None:
     np.testing.assert_allclose(J, robot.jacobian(q), rtol=0, atol=1e-12)
 
 
-def test_a_frame_that_no_joint_moves_has_its_constant_pose_in_gpu_memory() -> None:
+def test_a_frame_that_no_joint_moves_has_its_constant_pose_for_q_in_gpu_memory() -> None:
     robot = panda()
     T, J = robot.fk_jacobian(there(np.zeros((2, 7))), robot.frames[0])
     np.testing.assert_array_equal(numbers(T), robot.fk(np.zeros((2, 7)), robot.frames[0]))
     assert not numbers(J).any()
 
 
-def test_rows_in_gpu_memory_that_are_not_finite_give_zeros() -> None:
+def test_nonfinite_rows_of_q_in_gpu_memory_give_zeros() -> None:
     robot = floating_arm()
     q = robot.random(9, seed=3)
     expected = robot.fk(q)
@@ -95,7 +95,7 @@ def test_rows_in_gpu_memory_that_are_not_finite_give_zeros() -> None:
     np.testing.assert_allclose(T[5:], expected[5:], rtol=0, atol=1e-12)
 
 
-def test_results_are_written_into_out_and_empty_batches_are_empty() -> None:
+def test_results_are_written_into_out_and_those_of_empty_batches_are_empty() -> None:
     robot = panda()
     q = robot.random(5, seed=4)
     T, J = there(np.empty((5, 4, 4))), there(np.empty((5, 6, 7)))

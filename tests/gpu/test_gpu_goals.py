@@ -1,4 +1,4 @@
-"""Goals of MotionBenchMaker on a GPU: solved without collisions, as on the CPU."""
+"""Goals of MotionBenchMaker are solved on a GPU without collisions, as on the CPU."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.cuda
 DATA = Path(__file__).parents[1] / "collision/data"
 GOALS = json.loads((DATA / "goals.json").read_text())
 SCENES = [goal for goal in GOALS if goal["set"].startswith(("table_pick", "bookshelf_tall"))]
-COUNT = 12_000  # more than those that get a warp each
-COMPARED = 2_000  # number of targets that the CPU solves as well
+COUNT = 12_000  # so many that a thread solves each, not a warp
+COMPARED = 2_000  # number of targets that are also solved on the CPU
 Array = np.ndarray
 
 
@@ -34,7 +34,9 @@ def world_of(goal: dict[str, Any]) -> sp.World:
 
 
 def configurations(robot: sp.Robot, world: sp.World, name: str) -> Array:
-    """Return free configurations (COUNT, n) near all goals of a robot."""
+    """Return configurations (COUNT, n) near random goals of a robot that do not
+    collide in a world.
+    """
     own = [goal["goal"] for goal in GOALS if goal["robot"] == name]
     q = np.array([[goal[joint] for joint in robot.joint_names] for goal in own])
     rng = np.random.default_rng(0)
@@ -45,7 +47,9 @@ def configurations(robot: sp.Robot, world: sp.World, name: str) -> Array:
 
 
 @pytest.mark.parametrize("goal", SCENES[::2], ids=lambda goal: goal["set"])
-def test_free_goals_in_a_scene_are_solved_on_a_gpu(goal: dict[str, Any], cupy: Any) -> None:
+def test_goals_with_a_free_solution_in_a_scene_are_solved_on_a_gpu(
+    goal: dict[str, Any], cupy: Any
+) -> None:
     robot, world = robot_of(goal["robot"]), world_of(goal)
     q = configurations(robot, world, goal["robot"])
     T = robot.fk(q)
@@ -59,13 +63,13 @@ def test_free_goals_in_a_scene_are_solved_on_a_gpu(goal: dict[str, Any], cupy: A
         assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
     near = solver.batch(T, q0=q)
     assert near.success.all()
-    assert near.moved.max() < 1e-3  # q itself is free
+    assert near.moved.max() < 1e-3  # q0 is a free solution, and is returned
     back = solver.batch(cupy.asarray(T[::-1])).numpy()
     np.testing.assert_array_equal(back.q[::-1], kept.q)
 
 
 @pytest.mark.parametrize("goal", SCENES[1::2], ids=lambda goal: goal["set"])
-def test_any_targets_in_a_scene_get_the_verdict_of_the_cpu(goal: dict[str, Any]) -> None:
+def test_targets_in_a_scene_have_the_status_of_the_cpu(goal: dict[str, Any]) -> None:
     robot, world = robot_of(goal["robot"]), world_of(goal)
     T = robot.fk(robot.random(COUNT, seed=5))
     solver = sp.Solver(robot, world=world, clearance=0.005, device="cuda")

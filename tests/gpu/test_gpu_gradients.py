@@ -1,4 +1,6 @@
-"""CUDA tensors in supple.torch: solved and differentiated on the GPU, with the CPU's gradients."""
+"""CUDA tensors in supple.torch are solved and differentiated on the GPU, with the
+CPU's gradients.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def test_gradients_of_solutions_on_cuda_agree_with_those_on_the_cpu(
     expected, seeds = st._solve_adjoint(
         q.detach().cpu(), success.cpu(), bar, solver_constants(solver, 1e-5)[0], 1e-5
     )
-    # Near a singularity, rounding errors grow with the condition number of J Jᵀ.
+    # Near a singularity, rounding errors are multiplied by the condition number of J Jᵀ.
     smallest = robot.singular_values(q.detach().double().cpu().numpy())[..., -1]
     good = cuda.as_tensor(smallest > 0.05)
     close(cuda, T.grad[good.to("cuda")], expected[good])
@@ -91,7 +93,7 @@ def test_gradients_of_kinematics_and_steps_are_those_of_the_cpu(
 
 
 def test_gradients_of_a_million_random_targets_are_finite(cuda: Any) -> None:
-    """Also for singular solutions, joints at their limits and targets out of reach."""
+    """The targets include singular ones, joints at their limits, and targets out of reach."""
     import supple.torch as st
 
     robot = supple.load("panda")
@@ -105,7 +107,7 @@ def test_gradients_of_a_million_random_targets_are_finite(cuda: Any) -> None:
     assert not T.grad[~success].any()
 
 
-def test_a_compiled_function_has_the_same_gradient_on_a_gpu(cuda: Any) -> None:
+def test_a_function_compiled_by_torch_has_the_same_gradient_on_a_gpu(cuda: Any) -> None:
     import supple.torch as st
 
     robot = supple.load("panda")

@@ -1,4 +1,4 @@
-"""Gradients by CUDA kernels on an emulated GPU agree with those of the CPU."""
+"""Gradients computed by CUDA kernels on an emulated GPU agree with those of the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 class Tensor:
-    """The part of a tensor of PyTorch that `run` uses, on an array of NumPy."""
+    """A NumPy array with those members of a PyTorch tensor that `run` uses."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
@@ -43,7 +43,7 @@ class Tensor:
 
 
 def on_gpu(frames: DifferentiableFrames, name: str, q: Array, *shapes: Any, **given: Any) -> Any:
-    """Return the results of a CUDA kernel as arrays."""
+    """Return the results of the CUDA kernel `name` as NumPy arrays."""
     tensors = {
         key: Tensor(one) if isinstance(one, np.ndarray) and key != "scale" else one
         for key, one in given.items()
@@ -59,7 +59,7 @@ def close(found: Array, expected: Array, dtype: Any) -> None:
 
 
 def panda() -> supple.Robot:
-    """Return a new robot, which has nothing cached for the GPUs of other tests."""
+    """Return a new robot, so that no code is cached for the GPUs of other tests."""
     return supple.Robot(supple.load("panda").description)
 
 
@@ -98,7 +98,9 @@ def emulated() -> Iterator[emulator.Device]:
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
-def test_gradients_on_a_gpu_are_those_of_the_cpu(name: str, dtype: Any) -> None:
+def test_gradients_of_kinematics_and_steps_on_a_gpu_are_those_of_the_cpu(
+    name: str, dtype: Any
+) -> None:
     robot, rng = ROBOTS[name](), np.random.default_rng(0)
     frames = DifferentiableFrames.of(robot, None)
     q = rescaled(robot, robot.random((5, 7), seed=1)).astype(dtype)
@@ -128,7 +130,7 @@ def test_gradients_of_solutions_on_a_gpu_are_those_of_the_cpu(
     known = solver_of(robot, positions)
     q = robot.random(50, seed=3).astype(dtype)
     if robot.nq == robot.nv:
-        q[::5, 1] = robot.upper[1]  # joints at a limit do not move
+        q[::5, 1] = robot.upper[1]  # a joint at its limit is held there
     success = rng.random(50) < 0.8
     q[~success] = robot.neutral()
     bar = rng.normal(size=q.shape).astype(dtype)
@@ -137,7 +139,7 @@ def test_gradients_of_solutions_on_a_gpu_are_those_of_the_cpu(
     given["scale"] = known.joint_scale
     found = on_gpu(known.frames, "solve_backward", q, *shapes, **given)
     expected = known.adjoint(q, success, bar, DAMPING)
-    # Near a singularity, errors grow with the condition number of J Jᵀ.
+    # Near a singularity, errors are multiplied by the condition number of J Jᵀ.
     smallest = robot.singular_values(q.astype(float))[:, -1]
     good = smallest > (0.05 if dtype == np.float64 else 0.2)
     for one, other in zip(found, expected, strict=True):
@@ -149,7 +151,7 @@ def test_gradients_of_solutions_on_a_gpu_are_those_of_the_cpu(
     np.testing.assert_array_equal(only, found[0])
 
 
-def test_rows_that_are_not_finite_have_no_gradient_on_a_gpu() -> None:
+def test_gradients_of_nonfinite_rows_are_zero_on_a_gpu() -> None:
     robot = panda()
     frames = DifferentiableFrames.of(robot, None)
     q = robot.random(6, seed=4)

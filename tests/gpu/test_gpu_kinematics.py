@@ -25,7 +25,7 @@ ROBOTS: dict[str, Callable[[], supple.Robot]] = {
 
 
 def agree(found: Any, expected: Array, reach: float = 1.0) -> None:
-    """Compare to 1e-12, or to 1e-5 in float32, relative to the size of a robot."""
+    """Check equality to 1e-12, or to 1e-5 in float32, relative to the reach of the robot."""
     numbers = found.get() if hasattr(found, "get") else np.asarray(found)
     assert numbers.shape == expected.shape
     assert numbers.dtype == expected.dtype
@@ -35,7 +35,7 @@ def agree(found: Any, expected: Array, reach: float = 1.0) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", ROBOTS)
-def test_kinematics_of_cupy_arrays_are_those_of_the_cpu(
+def test_poses_and_jacobians_of_cupy_arrays_are_those_of_the_cpu(
     cupy: ModuleType, name: str, dtype: Any
 ) -> None:
     robot = ROBOTS[name]()
@@ -59,13 +59,13 @@ def test_a_million_configurations_agree_with_the_cpu(cupy: ModuleType, dtype: An
     agree(J, robot.jacobian(q))
 
 
-def test_tensors_of_torch_stay_on_their_device_and_stream(torch: ModuleType) -> None:
+def test_kinematics_of_torch_tensors_run_on_their_device_and_stream(torch: ModuleType) -> None:
     robot = supple.load("panda")
     q = robot.random((30, 40), seed=3)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         there = torch.zeros((30, 40, 7), dtype=torch.float64, device="cuda")
-        torch.cuda._sleep(50_000_000)  # delays the copy that follows
+        torch.cuda._sleep(50_000_000)  # delays the copy below
         there.copy_(torch.from_numpy(q))
         T, J = robot.fk(there), robot.jacobian(there)
         moved = 2 * T
@@ -102,7 +102,7 @@ def test_arrays_of_jax_return_arrays_of_jax() -> None:
     agree(np.asarray(found), robot.fk(q))
 
 
-def test_solutions_in_gpu_memory_have_poses_there(cupy: ModuleType) -> None:
+def test_fk_takes_solutions_that_are_in_gpu_memory(cupy: ModuleType) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(200, seed=6))
     found = supple.Solver(robot).batch(cupy.asarray(T))
@@ -112,7 +112,7 @@ def test_solutions_in_gpu_memory_have_poses_there(cupy: ModuleType) -> None:
     assert np.abs(there - T).max() < 1e-5
 
 
-def test_rows_that_are_not_finite_give_zeros(cupy: ModuleType) -> None:
+def test_nonfinite_rows_of_q_give_zeros(cupy: ModuleType) -> None:
     robot = supple.load("panda")
     q = robot.random(300, seed=7)
     q[3, 0], q[4, 6] = np.nan, np.inf
@@ -121,11 +121,11 @@ def test_rows_that_are_not_finite_give_zeros(cupy: ModuleType) -> None:
     agree(np.delete(T, [3, 4], 0), robot.fk(np.delete(q, [3, 4], 0)))
 
 
-def test_results_written_to_out_are_part_of_a_cuda_graph(torch: ModuleType) -> None:
+def test_a_call_with_out_can_be_captured_in_a_cuda_graph(torch: ModuleType) -> None:
     robot = supple.load("panda")
     q = torch.as_tensor(robot.random(1000, seed=8), device="cuda")
     T = torch.empty((1000, 4, 4), dtype=q.dtype, device="cuda")
-    robot.fk(q, out=T)  # compiles
+    robot.fk(q, out=T)  # compiles the kernel
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         robot.fk(q, out=T)

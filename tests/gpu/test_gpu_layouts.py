@@ -19,7 +19,7 @@ from supple.kinematics import gpu_frames
 
 SOURCES = Path(__file__).parents[2] / "src/supple"
 COMPILER = shlex.split(os.environ.get("CXX", "g++"))
-TASKS = 3  # number of tasks in structs whose size depends on it
+TASKS = 3  # number of tasks in a struct whose size depends on it
 PRELUDE = (
     "#include <cstddef>\n#define __device__\nusing Real = float; using SearchReal = float;\n"
     f"constexpr int tasks = {TASKS};\nint atomicAdd(int*, int);\n"
@@ -42,7 +42,7 @@ MIRRORS = [
 
 
 def structs_of(text: str) -> list[str]:
-    """Return the names of the classes of ctypes that a module defines, wherever it does."""
+    """Return the names of the ctypes classes that a module defines at any place."""
     return [
         node.name
         for node in ast.walk(ast.parse(text))
@@ -63,7 +63,7 @@ def test_every_ctypes_struct_is_in_the_list_of_checked_layouts() -> None:
     assert declared == {(mirror.__module__, mirror.__name__) for mirror, *_ in MIRRORS}
 
 
-def test_structs_are_found_inside_functions_and_classes() -> None:
+def test_the_search_for_structs_finds_those_inside_functions_and_classes() -> None:
     text = "def f():\n  class A(ctypes.Structure): pass\nclass B:\n  class C(Structure): pass"
     assert structs_of(text) == ["A", "C"]
 

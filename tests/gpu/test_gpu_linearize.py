@@ -37,7 +37,9 @@ CASES: dict[str, tuple[supple.Robot, Any]] = {
 
 
 def given(robot: supple.Robot, tasks: Any) -> tuple[Array, list[Array], list[Array]]:
-    """Return configurations (3, 4, nq), and targets and velocities of each task."""
+    """Return configurations (3, 4, nq), and a target and a velocity of each task
+    for each of them.
+    """
     each = tasks if isinstance(tasks, tuple) else (tasks,)
     rng = np.random.default_rng(0)
     q, near = robot.random((3, 4), seed=1), robot.random((3, 4), seed=2)
@@ -110,7 +112,7 @@ def test_linearizations_in_gpu_memory_are_those_of_the_cpu(name: str, dtype: Any
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: type(step).__name__)
 def test_steps_in_gpu_memory_are_those_of_the_cpu(step: Any) -> None:
     q, targets, _ = given(PANDA, PANDA.tips[0])
-    targets[0][0, 0] = PANDA.fk(q[0, 0])  # no error
+    targets[0][0, 0] = PANDA.fk(q[0, 0])  # e is zero
     found = supple.linearize(PANDA, PANDA.tips[0], there(q), there(targets[0]))
     same = supple.linearize(PANDA, PANDA.tips[0], q, targets[0])
     dq = step(found)
@@ -133,7 +135,7 @@ def test_single_configurations_and_broadcast_targets_in_gpu_memory_are_linearize
     assert step(empty).shape == (0, 7)
 
 
-def test_rows_that_are_not_finite_give_zeros() -> None:
+def test_nonfinite_rows_give_linearizations_of_zeros() -> None:
     q, T = PANDA.random(5, seed=5), PANDA.fk(PANDA.random(5, seed=6))
     q[1, 2], T[3, 0, 3] = np.nan, np.inf
     found: Any = supple.linearize(PANDA, PANDA.tips[0], there(q), there(T))
@@ -142,7 +144,7 @@ def test_rows_that_are_not_finite_give_zeros() -> None:
         assert array[[0, 2, 4]].any()
 
 
-def test_errors_name_what_needs_host_memory() -> None:
+def test_arguments_and_uses_that_need_host_memory_raise_an_error() -> None:
     both = arms("planar3", "planar3")
     q, T = PANDA.random(5, seed=7), PANDA.fk(PANDA.random(5, seed=8))
     found: Any = supple.linearize(PANDA, PANDA.tips[0], there(q), there(T))
@@ -182,7 +184,9 @@ def test_errors_name_what_needs_host_memory() -> None:
 def test_repeated_calls_linearize_at_the_arrays_of_each_call(
     monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
-    """For arrays with a fast reader, such as those of PyTorch, later calls reuse a recorded one."""
+    """For arrays whose addresses can be read quickly, such as those of PyTorch, later calls reuse
+    the kernel call that an earlier call has recorded.
+    """
     if device == "real":
         pytest.skip("the arrays are in host memory")
     robot = supple.Robot(PANDA.description)

@@ -1,4 +1,4 @@
-"""Without a GPU, or without the extra `cuda`, the error names what is missing."""
+"""If the GPU or the extra `cuda` is missing, the error says which of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_invalid_device_name_is_refused(name: object) -> None:
         solve(supple.load("panda"), np.eye(4), device=name)
 
 
-def test_a_stream_for_host_arrays_is_refused() -> None:
+def test_a_stream_is_refused_if_all_arrays_are_in_host_memory() -> None:
     with pytest.raises(InputError, match="stream is for targets in GPU memory"):
         solve(supple.load("panda"), np.eye(4), stream=1)
 

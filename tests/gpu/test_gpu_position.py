@@ -1,4 +1,4 @@
-"""Laws of solve(device="cuda"): the same as on the CPU."""
+"""Laws of solve(device="cuda"), which are those of the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from targets import apart, boundary, hold
 pytestmark = pytest.mark.cuda
 
 GATES = [(1e-4, 1e-3), (1e-6, 1e-6)]
-COUNTS = [1, 33, 2000, 20_000]  # numbers of targets: solved by a warp each, or by a thread each
+# Numbers of targets; a warp solves each of few, a thread each of many.
+COUNTS = [1, 33, 2000, 20_000]
 
 
 @pytest.mark.parametrize("gate", GATES, ids=str)
@@ -35,8 +36,8 @@ def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) 
 
 
 @pytest.mark.parametrize("count", [1, 5000])
-def test_a_target_that_takes_hundreds_of_seeds_is_solved(count: int) -> None:
-    """Its solutions are nearly singular; nearby local minima have an error of 1e-4 m."""
+def test_targets_that_take_hundreds_of_seeds_are_met_on_a_gpu(count: int) -> None:
+    """Their solutions are nearly singular, with local minima nearby whose error is only 1e-4 m."""
     robot, gate = supple.load("panda"), (1e-6, 1e-6)
     T = robot.fk(robot.random(20_000, seed=1)[14_207 : 14_207 + count])
     found = solve(robot, T, position_tolerance=gate[0], rotation_tolerance=gate[1], device="cuda")
@@ -80,7 +81,7 @@ def test_an_arm_of_five_joints_meets_a_position_and_a_tool_axis() -> None:
 
 
 @pytest.mark.parametrize("count", [300, 11_000])
-def test_both_hands_of_a_humanoid_are_solved_as_often_as_on_the_cpu(
+def test_targets_of_both_hands_of_a_humanoid_are_met_as_often_as_on_the_cpu(
     count: int, robot_files: Callable[[str, str], Path]
 ) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
@@ -101,7 +102,9 @@ def test_both_hands_of_a_humanoid_are_solved_as_often_as_on_the_cpu(
 @pytest.mark.parametrize(
     "rule", [supple.damping.Optimal(0.3), supple.damping.Constant(0.02)], ids=lambda r: str(r)[:9]
 )
-def test_a_gpu_search_converges_with_other_damping_rules(rule: supple.damping.DampingRule) -> None:
+def test_a_gpu_search_converges_with_optimal_or_constant_damping(
+    rule: supple.damping.DampingRule,
+) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(11_000, seed=10))
     found = solve(robot, T, damping=rule, device="cuda")
@@ -110,7 +113,7 @@ def test_a_gpu_search_converges_with_other_damping_rules(rule: supple.damping.Da
 
 
 @pytest.mark.parametrize("count", [300, 12_000])
-def test_targets_out_of_reach_give_the_closest_pose(count: int) -> None:
+def test_for_targets_out_of_reach_a_gpu_returns_the_closest_pose(count: int) -> None:
     robot = supple.load("panda")
     _, _, T5 = boundary(robot, 12)
     T = np.tile(T5, (count // 12, 1, 1))
@@ -124,7 +127,7 @@ def test_targets_out_of_reach_give_the_closest_pose(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [300, 11_000])
-def test_targets_that_are_not_finite_get_their_status_on_a_gpu(count: int) -> None:
+def test_nonfinite_targets_have_the_status_nonfinite_input_on_a_gpu(count: int) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(count, seed=11))
     T[7, 0, 3] = np.nan
@@ -137,7 +140,7 @@ def test_targets_that_are_not_finite_get_their_status_on_a_gpu(count: int) -> No
     assert np.isinf(found.position_error[bad]).all()
 
 
-def test_gpu_results_repeat_bit_for_bit_in_any_order() -> None:
+def test_gpu_results_have_the_same_bits_in_every_call_and_order() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(11_000, seed=12))
     T[::50, 2, 3] += 2.0
@@ -151,13 +154,13 @@ def test_gpu_results_repeat_bit_for_bit_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("count", [64, 12_000])
-def test_a_fast_gpu_search_from_a_nearby_q0_stays_near(count: int) -> None:
+def test_a_gpu_search_with_prefer_fast_usually_stays_near_a_nearby_q0(count: int) -> None:
     robot = supple.load("panda")
     q = 0.9 * robot.random(count, seed=13)
     near = np.clip(q + 0.02, robot.lower, robot.upper)
     found = solve(robot, robot.fk(q), q0=near, prefer="fast", device="cuda")
     assert found.success.all()
-    if count > 10_000:  # a thread runs one start at a time, that of the caller first
+    if count > 10_000:  # a thread makes one start at a time, and first the one from q0
         assert np.mean(np.abs(found.q - q).max(axis=1) < 0.2) > 0.95
 
 

@@ -1,6 +1,6 @@
-"""Several solutions of targets in GPU memory, and preferences among them, on a GPU.
+"""Several solutions for targets in GPU memory, and preferences among solutions, on a GPU.
 
-Tested on an emulated and on a real GPU:  pytest tests/gpu/test_gpu_several.py -m cuda
+On an emulated and on a real GPU:  pytest tests/gpu/test_gpu_several.py -m cuda
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PREFER = ("fast", "limits", "comfortable", "manipulability", "nearest")
 
 
 def host(found: Any) -> Array:
-    """Return a result in GPU memory as an array of NumPy."""
+    """Return a result that is in GPU memory as a NumPy array."""
     array: Array = found.numpy()
     return array
 
@@ -61,7 +61,7 @@ def robots() -> dict[str, tuple[supple.Robot, Any]]:
 
 
 def humanoid() -> supple.Robot:
-    """Return arms on a column on a floating base."""
+    """Return two arms on a column on a floating base."""
     return tree().with_base("floating")
 
 
@@ -154,7 +154,9 @@ def test_solutions_in_gpu_memory_are_distinct_and_ordered(prefer: str) -> None:
 
 
 @pytest.mark.parametrize("prefer", ["limits", "comfortable", "manipulability"])
-def test_the_best_of_several_solutions_in_gpu_memory_is_that_of_numpy(prefer: str) -> None:
+def test_the_best_of_several_solutions_is_the_same_for_targets_in_gpu_and_host_memory(
+    prefer: str,
+) -> None:
     p = ARM.fk(ARM.random((3, 4), seed=5))[..., :3, 3]
     solver = Solver(ARM, HAND, prefer=prefer)
     found: Any = solver.batch(there(p))
@@ -197,7 +199,7 @@ def test_a_preference_function_is_called_once_with_all_solutions_in_gpu_memory(d
         Solver(ARM, HAND, prefer=lambda q: 0.0).batch(there(p))
 
 
-def test_one_target_in_gpu_memory_has_one_axis_of_solutions() -> None:
+def test_several_solutions_of_one_target_in_gpu_memory_have_one_batch_axis() -> None:
     p = ARM.fk(ARM.random(seed=8))[:3, 3]
     for count in (1, 3):
         found: Any = Solver(ARM, HAND).several(there(p), count)
@@ -207,8 +209,8 @@ def test_one_target_in_gpu_memory_has_one_axis_of_solutions() -> None:
     assert len(empty.numpy()) == 0
 
 
-def test_joints_that_move_no_task_stay_in_all_solutions() -> None:
-    """Of two arms, only one has a target; the other stays at q0, or at zero without q0."""
+def test_joints_that_move_no_task_stay_at_q0_or_zero_in_all_solutions_on_a_gpu() -> None:
+    """Only one of two arms has a target; the other arm stays at q0, or at zero without q0."""
     both = BOTH
     p = both.fk(both.random(5, seed=9), both.tips[0])[:, :3, 3]
     q0 = both.random(5, seed=10)
@@ -233,7 +235,7 @@ def test_joints_that_move_no_task_stay_in_all_solutions() -> None:
             assert np.abs(off).max() <= 1e-6
 
 
-def test_solutions_that_a_posture_makes_equal_are_returned_once() -> None:
+def test_solutions_that_become_equal_near_a_posture_are_returned_once() -> None:
     p = ARM.fk(ARM.random(4, seed=11))[:, :3, 3]
     rest = np.full((4, 3), 0.4)
     solver = Solver(ARM, NEAR, prefer="limits")
@@ -248,7 +250,7 @@ def test_solutions_that_a_posture_makes_equal_are_returned_once() -> None:
 
 
 @pytest.mark.parametrize("make", [floating_arm, humanoid])
-def test_floating_robots_are_solved_on_a_gpu(make: Any) -> None:
+def test_targets_of_floating_robots_are_met_on_a_gpu(make: Any) -> None:
     robot = make()
     assert robot.nq > robot.nv
     frame, count = robot.tips[0], 40
@@ -265,7 +267,7 @@ def test_floating_robots_are_solved_on_a_gpu(make: Any) -> None:
     np.testing.assert_allclose(norms, 1, atol=1e-12)
 
 
-def test_q0_of_floating_robots_may_have_any_quaternions() -> None:
+def test_quaternions_in_the_q0_of_floating_robots_may_have_any_length_but_zero() -> None:
     robot = floating_arm()
     q = robot.random(30, seed=13)
     T = robot.fk(q)
@@ -295,7 +297,7 @@ def test_several_solutions_of_floating_robots_are_distinct() -> None:
 
 
 def test_configurations_of_equal_orientation_count_as_one_solution_on_a_gpu() -> None:
-    """A ball joint turned by half a turn has two rotation vectors, with opposite axes."""
+    """A rotation of a ball joint by π has two rotation vectors, whose axes are opposite."""
     robot, _ = half_turned(0)
     count = nightly(8, 3)
     T = robot.fk(np.stack([half_turned(seed)[1] for seed in range(count)]))
@@ -344,7 +346,7 @@ def test_several_solutions_in_gpu_memory_avoid_obstacles() -> None:
 # ---- memory of results ---------------------------------------------------------------------------
 
 
-def test_memory_of_results_is_used_again_only_when_nobody_refers_to_it() -> None:
+def test_memory_of_results_is_reused_only_after_all_references_to_it_are_gone() -> None:
     p = ARM.fk(ARM.random((2, 8), seed=17))[..., :3, 3]
     solver = Solver(ARM, HAND)
     given = [there(one) for one in p]
@@ -352,7 +354,7 @@ def test_memory_of_results_is_used_again_only_when_nobody_refers_to_it() -> None
     assert len({found.q.pointer for found in kept}) == 6
     expected = [host(found.q) for found in kept]
     array, at = kept[0].q, kept[1].q.pointer
-    del kept[0:2]  # an array of the first results is still referred to
+    del kept[0:2]  # `array` still refers to the first result
     more: list[Any] = [solver.batch(given[1]) for _ in range(3)]
     assert at in {found.q.pointer for found in more}
     assert array.pointer not in {found.q.pointer for found in more}

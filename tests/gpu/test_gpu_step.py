@@ -1,4 +1,4 @@
-"""Velocities on a GPU agree with those of the CPU in float32 and float64, also in CUDA graphs."""
+"""Velocities on a GPU agree with those of the CPU in both precisions, also in CUDA graphs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def limits(kind: str) -> Limits:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    """Compile all CUDA sources in parallel threads; the compiler releases the GIL."""
+    """Compile all CUDA sources in parallel threads, because the compiler releases the GIL."""
     from supple.control.gpu_velocities import text_of
 
     arm, both = robot("panda"), (np.float64, np.float32)
@@ -62,7 +62,7 @@ NAMES = sorted({name for name, _ in SINGULAR.values()})
 
 
 def both(*given: Any, **options: Any) -> tuple[Array, Array]:
-    """Return q̇ computed on the CPU and on the GPU."""
+    """Return q̇ as computed on the CPU, and as computed on the GPU."""
     return velocities(*given, **options), velocities(*given, **options, device="cuda")
 
 
@@ -75,7 +75,7 @@ def test_gpu_velocities_in_double_agree_with_the_cpu_for_all_steps(name: str) ->
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_gpu_velocities_in_float_agree_with_the_cpu_up_to_rounding(name: str) -> None:
-    """J q̇ in float32 on the GPU equals J q̇ in float64 on the CPU, up to rounding."""
+    """J q̇ is compared, because in null directions of J rounding may change q̇."""
     q, twist = (x.astype(np.float32) for x in some("panda", 3000))
     arm, step = robot("panda"), DLS(RULES[name])
     expected = velocities(arm, q.astype(float), twist.astype(float), step=step)
@@ -89,7 +89,7 @@ def test_gpu_velocities_in_float_agree_with_the_cpu_up_to_rounding(name: str) ->
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("where", SINGULAR)
-def test_optimally_damped_velocities_keep_the_bound_with_the_least_error(
+def test_optimally_damped_gpu_velocities_keep_the_bound_with_the_least_error(
     where: str, dtype: type
 ) -> None:
     name, at = SINGULAR[where]
@@ -108,7 +108,7 @@ def test_optimally_damped_velocities_keep_the_bound_with_the_least_error(
 def test_gpu_velocities_of_random_configurations_keep_the_bound() -> None:
     arm, rng = robot("panda"), np.random.default_rng(5)
     q = arm.random(200_000, seed=rng).astype(np.float32)
-    q[::7] = SINGULAR["panda"][1]  # these need the slow path
+    q[::7] = SINGULAR["panda"][1]  # these configurations need the slow path
     twist = (rng.normal(size=(200_000, 6)) * 10.0 ** rng.uniform(-9, 6, (200_000, 1))).astype("f4")
     found = velocities(arm, q, twist, device="cuda")
     hold_optimal(arm, q, twist, found, damping.Optimal.for_robot(arm).max_speed)
@@ -126,13 +126,14 @@ def test_limited_velocities_on_a_gpu_agree_with_the_cpu(kind: str, dtype: type) 
     assert np.isfinite(found).all()
     if dtype == np.float64:
         far = np.abs(found - expected).max(axis=1)
-        assert (far <= 1e-6).mean() > 0.999  # rounding may decide which limit acts
+        assert (far <= 1e-6).mean() > 0.999  # rounding may decide which limit is active
     for i in range(0, 4000, 7):
         low, high = bounds.box(q[i].astype(float), qd[i].astype(float), dt)
-        # Joints that must return inside their limits do so within the bound on the norm.
+        # Joints outside their limits return as fast as the bound on the norm allows.
         hurry = max(1.0, np.linalg.norm(np.clip(0, low, high)) / bounds.max_norm)
         low, high = np.where(low > 0, low / hurry, low), np.where(high < 0, high / hurry, high)
-        # Positions are rounded to floats, so limits hold up to that rounding divided by dt.
+        # Positions are rounded to floats; this changes the limits of speed by the rounding error
+        # over dt.
         slack = 4 * np.finfo(dtype).eps * (np.abs(q[i]) + 3) / dt
         assert ((low - slack <= found[i]) & (found[i] <= high + slack)).all()
     assert (np.linalg.norm(found.astype(float), axis=1) <= bounds.max_norm * (1 + 1e-6)).all()
@@ -167,7 +168,7 @@ def test_gpu_velocities_of_moving_bases_agree_with_the_cpu(cupy: ModuleType, bas
 
 
 @pytest.mark.parametrize("count", [0, 1, 127, 128, 129])
-def test_gpu_velocities_of_batches_of_any_size_agree_with_the_cpu(count: int) -> None:
+def test_gpu_velocities_in_batches_of_any_size_agree_with_the_cpu(count: int) -> None:
     q, twist = some("panda", count)
     expected, found = both(robot("panda"), q, twist)
     assert found.shape == (count, 7)
@@ -183,7 +184,7 @@ def test_gpu_velocities_at_angles_of_many_turns_agree_with_the_cpu() -> None:
         np.testing.assert_allclose(found, expected, rtol=room, atol=room)
 
 
-def test_host_arrays_that_are_not_finite_are_refused_for_a_gpu() -> None:
+def test_nonfinite_host_arrays_are_refused_on_a_gpu() -> None:
     arm = robot("panda")
     q, twist = some("panda", 300)
     q[17, 2] = np.nan
@@ -221,7 +222,7 @@ def test_gpu_velocities_of_nonfinite_rows_are_zero(cupy: ModuleType) -> None:
     assert (np.delete(found, range(3, 8), 0) == np.delete(whole, range(3, 8), 0)).all()
 
 
-def test_arrays_with_wrong_shapes_are_refused(cupy: ModuleType) -> None:
+def test_gpu_arrays_with_wrong_shapes_are_refused(cupy: ModuleType) -> None:
     arm = robot("panda")
     q, twist = (cupy.asarray(x) for x in some("panda", 20))
     with pytest.raises(InputError, match=r"velocity must be .* float64 on cuda:0, as q is"):
@@ -241,11 +242,11 @@ def test_a_cuda_graph_of_torch_uses_changed_inputs(torch: ModuleType) -> None:
     data = [tuple(x.astype(np.float32) for x in some("panda", 5000, seed)) for seed in range(3)]
     q, twist = (torch.tensor(x, device="cuda") for x in data[0])
     out = torch.empty_like(q)
-    velocities(arm, q, twist, out=out)  # compiles
+    velocities(arm, q, twist, out=out)  # compiles the kernel
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         velocities(arm, q, twist, out=out, stream=torch.cuda.current_stream())
-        q += 0.01 * out  # the integration of q is in the graph, too
+        q += 0.01 * out  # the graph also integrates q
     for at, asked in data:
         q.copy_(torch.tensor(at))
         twist.copy_(torch.tensor(asked))
@@ -261,7 +262,7 @@ def test_a_cuda_graph_of_cupy_applies_limits_in_place(cupy: ModuleType) -> None:
     q, twist = (x.astype(np.float32) for x in some("panda", 3000))
     there, asked, qd = cupy.asarray(q), cupy.asarray(twist), cupy.zeros((3000, 7), "f4")
     options: dict[str, Any] = {"limits": limits("accelerating"), "dt": 0.01}
-    velocities(arm, there, asked, qd=qd, out=qd, **options)  # compiles
+    velocities(arm, there, asked, qd=qd, out=qd, **options)  # compiles the kernel
     qd[:] = 0
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
@@ -277,8 +278,7 @@ def test_a_cuda_graph_of_cupy_applies_limits_in_place(cupy: ModuleType) -> None:
         assert (qd.get() == expected).all()
 
 
-def test_a_captured_call_is_a_single_kernel_launch(cupy: ModuleType) -> None:
-    """A call that is captured in a CUDA graph is a single launch of a CUDA kernel."""
+def test_a_call_captured_in_a_cuda_graph_is_a_single_kernel_launch(cupy: ModuleType) -> None:
     arm, driver = robot("panda"), runtime.packages()[1]
     q, twist = (cupy.asarray(x.astype(np.float32)) for x in some("panda", 1000))
     out = cupy.empty_like(q)

@@ -1,4 +1,4 @@
-"""Tasks that share no joint are solved separately on a GPU, and their solutions merged."""
+"""Tasks that share no joint are solved separately on a GPU, and the solutions are merged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from targets import apart
 
 pytestmark = pytest.mark.cuda
 
-COUNTS = [200, 11_000]  # numbers of targets: solved by a warp each, and by a thread each
+COUNTS = [200, 11_000]  # numbers of targets: a warp solves each of 200, a thread each of 11,000
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -26,12 +26,14 @@ def test_targets_of_two_arms_are_met_on_a_gpu(count: int) -> None:
     found = solve(robot, T, device="cuda")
     assert found.success.all()
     hold(robot, T, found)
-    assert (found.q[:, 0] == robot.lower[0]).all()  # the head, which no task moves
+    assert (found.q[:, 0] == robot.lower[0]).all()  # joint of the head, which no task moves
 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_each_of_two_arms_has_the_solution_that_it_has_alone(count: int) -> None:
-    """Solutions are equal bit for bit to those of each arm alone; efforts are added."""
+    """The q of each arm has the same bits as alone; iterations and restarts of both
+    arms are added.
+    """
     robot = arms("ur5e", "panda")
     T = somewhere(robot, count)
     found = solve(robot, T, device="cuda")
@@ -47,7 +49,9 @@ def test_each_of_two_arms_has_the_solution_that_it_has_alone(count: int) -> None
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_one_arm_out_of_reach_does_not_stop_the_other(count: int) -> None:
-    """The result is unreachable, with the remaining error; the other arm reaches its target."""
+    """The result is called unreachable, with the remaining error, but the other arm reaches its
+    target.
+    """
     robot = arms("ur5e", "panda")
     T = somewhere(robot, count)
     lost = np.arange(count) % 100 == 7
@@ -62,7 +66,7 @@ def test_one_arm_out_of_reach_does_not_stop_the_other(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_nonfinite_targets_or_seeds_get_nonfinite_input_in_their_rows(count: int) -> None:
+def test_only_rows_with_a_nonfinite_target_or_q0_get_nonfinite_input(count: int) -> None:
     robot = arms("ur5e", "panda")
     T, q0 = somewhere(robot, count), robot.random(count, seed=4)
     T[0][3, 0, 3] = np.nan
@@ -78,7 +82,7 @@ def test_nonfinite_targets_or_seeds_get_nonfinite_input_in_their_rows(count: int
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_joints_that_no_task_moves_stay_at_the_start(count: int) -> None:
+def test_joints_that_move_no_task_stay_at_q0(count: int) -> None:
     robot = arms("ur5e", "panda")
     T, q0 = somewhere(robot, count), robot.random(count, seed=5)
     q0[1, 0] = 7.0  # beyond its limit

@@ -22,7 +22,7 @@ STEP, DT = sp.DLS(Constant(1e-5)), 0.01
 def drawn(
     seed: int, count: int, *, limited: bool, base: str = "floating", followers: int = 0
 ) -> tuple[Any, ...]:
-    """Return a robot, configurations, targets, and the options of a call."""
+    """Return a random robot, `count` configurations and targets, and the options of a call."""
     robot, tasks, q, targets, rng = drawn_batch(seed, 0.3, count, base, followers)
     options: dict[str, Any] = {"tasks": tuple(tasks), "gain": 20.0}
     if limited:
@@ -31,7 +31,7 @@ def drawn(
 
 
 def close(found: Any, expected: Array, tolerance: float) -> None:
-    """Assert that each row agrees, relative to its largest entry."""
+    """Check that each row agrees, relative to its largest entry."""
     size = np.abs(expected).max(axis=-1, keepdims=True)
     assert (np.abs(found - expected) <= tolerance * size).all()
 
@@ -45,7 +45,7 @@ def test_steps_toward_targets_on_a_gpu_are_those_of_the_cpu(limited: bool) -> No
 
 
 @pytest.mark.parametrize(("base", "followers"), [("floating", 4), ("planar", 0), ("ball", 3)])
-def test_steps_of_robots_with_other_bases_and_mimics_are_those_of_the_cpu_in_any_order(
+def test_gpu_steps_of_robots_on_any_base_with_mimic_joints_are_those_of_the_cpu_in_any_order(
     base: str, followers: int
 ) -> None:
     robot, q, targets, options = drawn(
@@ -61,7 +61,9 @@ def test_steps_of_robots_with_other_bases_and_mimics_are_those_of_the_cpu_in_any
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_arrays_of_cupy_stay_in_gpu_memory(cupy: ModuleType, dtype: Any) -> None:
+def test_steps_toward_targets_in_cupy_arrays_stay_in_gpu_memory(
+    cupy: ModuleType, dtype: Any
+) -> None:
     robot, q, targets, options = drawn(seeds(1)[0], 333, limited=True)
     q, targets = q.astype(dtype), [one.astype(dtype) for one in targets]
     expected = STEP.velocities(robot, q, target=targets, **options)
@@ -81,7 +83,7 @@ def test_a_cuda_graph_of_torch_repeats_a_step_toward_targets(torch: ModuleType) 
     robot, q, targets, options = drawn(seeds(1)[0], 200, limited=True)
     at, there = torch.tensor(q, device="cuda"), [torch.tensor(x, device="cuda") for x in targets]
     out = torch.empty((200, robot.nv), dtype=at.dtype, device="cuda")
-    STEP.velocities(robot, at, target=there, out=out, **options)  # compiles
+    STEP.velocities(robot, at, target=there, out=out, **options)  # compiles the kernel
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         stream = torch.cuda.current_stream()

@@ -1,4 +1,4 @@
-"""Steps of whole bodies toward targets agree on an emulated GPU and on the CPU."""
+"""Steps of whole bodies toward targets on an emulated GPU agree with those of the CPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BASES = [("floating", 3), ("planar", 0), ("ball", 2), ("planar", 4)]
 
 
 def there(given: Any, dtype: Any = np.float64) -> Any:
-    """Return arrays that claim to be in GPU memory."""
+    """Return arrays that count as arrays in GPU memory."""
     if isinstance(given, list):
         return [one if one is None else there(one, dtype) for one in given]
     return emulator.There(np.ascontiguousarray(given, dtype))
@@ -37,7 +37,9 @@ def there(given: Any, dtype: Any = np.float64) -> Any:
 def limited(
     seed: int, size: float, base: str = "floating", followers: int = 0
 ) -> tuple[sp.Robot, dict[str, Any], Array, list[Array]]:
-    """Return a robot, options with limits, and 70 configurations and targets."""
+    """Return a random robot, the options of a call with limits, and 70
+    configurations and targets.
+    """
     robot, tasks, q, targets, rng = drawn_batch(seed, size, 70, base, followers)
     options = {"tasks": tuple(tasks), "gain": 20.0, "limits": slow_limits(robot, rng), "dt": DT}
     return robot, options, q, targets
@@ -45,13 +47,15 @@ def limited(
 
 @cache
 def free() -> tuple[sp.Robot, dict[str, Any], Array, list[Array]]:
-    """Return a robot, options without limits, and 6 configurations and targets."""
+    """Return a robot, the options of a call without limits, and 6 configurations and targets."""
     robot, tasks, q, targets, _ = drawn_batch(seeds(1)[0], 0.1, count=6)
     return robot, {"tasks": tuple(tasks), "gain": 20.0}, q, targets
 
 
 def shared_and_missing() -> tuple[list[Any], list[Any]]:
-    """Return targets for all robots of `free`, with a posture of some or of all joints."""
+    """Return two lists of targets for `free`, with one target of each task for all robots. The
+    first task has no target; the posture is one of some joints, or of all.
+    """
     _, _, q, targets = free()
     shared = [None, *(one[0] for one in targets[1:])]
     return shared, [*shared[:-1], np.concatenate([q[0, :7], shared[-1]])]
@@ -94,7 +98,7 @@ def test_steps_toward_targets_in_gpu_memory_are_those_of_the_cpu(dtype: Any) -> 
 
 
 @pytest.mark.parametrize(("base", "followers"), BASES)
-def test_steps_of_robots_with_other_bases_and_mimics_are_those_of_the_cpu_in_any_order(
+def test_steps_of_robots_on_any_base_with_mimic_joints_are_those_of_the_cpu_in_any_order(
     base: str, followers: int
 ) -> None:
     for seed in seeds(nightly(6, 1)):
@@ -109,7 +113,7 @@ def test_steps_of_robots_with_other_bases_and_mimics_are_those_of_the_cpu_in_any
         assert (again == found[order]).all()
 
 
-def test_targets_may_be_shared_by_all_robots_or_missing() -> None:
+def test_all_robots_may_share_a_target_and_a_task_may_have_none() -> None:
     robot, options, q, _ = free()
     shared, whole = shared_and_missing()
     expected = STEP.velocities(robot, q, target=shared, **options)
@@ -127,7 +131,7 @@ def test_targets_may_be_shared_by_all_robots_or_missing() -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
-def test_rows_that_are_not_finite_give_zeros_in_gpu_memory() -> None:
+def test_nonfinite_rows_in_gpu_memory_give_steps_of_zero() -> None:
     robot, options, *given = free()
     q, targets = deepcopy(given)
     expected = STEP.velocities(robot, q, target=targets, **options)
@@ -137,7 +141,7 @@ def test_rows_that_are_not_finite_give_zeros_in_gpu_memory() -> None:
     np.testing.assert_allclose(found[[0, 5]], expected[[0, 5]], rtol=1e-6, atol=1e-9)
 
 
-def test_wrong_targets_in_gpu_memory_are_refused_by_name() -> None:
+def test_errors_for_wrong_targets_in_gpu_memory_name_the_argument() -> None:
     robot, options, q, targets = free()
     with pytest.raises(InputError, match="target must be a sequence with one target for each"):
         STEP.velocities(robot, there(q), target=there(targets[:-1]), **options)
@@ -150,7 +154,7 @@ def test_wrong_targets_in_gpu_memory_are_refused_by_name() -> None:
 
 
 class Millimeters(sp.PoseTask):
-    """A pose whose targets and velocities are in millimeters."""
+    """A pose task whose targets and velocities are in millimeters."""
 
     def targets(self, robot: sp.Robot, given: Any) -> Array:
         given = np.array(given, float)
@@ -161,7 +165,7 @@ class Millimeters(sp.PoseTask):
         return super().velocities(robot, np.array(given, float) * ([1e-3] * 3 + [1.0] * 3))
 
 
-def test_targets_that_a_class_converts_must_be_in_host_memory() -> None:
+def test_targets_that_a_task_class_converts_must_be_in_host_memory() -> None:
     robot = sp.load("panda")
     q = robot.random(3, seed=1)
     T, twist = robot.fk(q), np.zeros((3, 6))

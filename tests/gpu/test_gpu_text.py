@@ -1,6 +1,6 @@
-"""The CUDA source of steps, compiled and run on the CPU, except the entry point of the kernel.
+"""The CUDA source of steps, without the entry point of the kernel, is compiled and run on the CPU.
 
-This tests constants, the fast path and the slow path on machines without a GPU.
+This tests its constants, fast path and slow path on machines without a GPU.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ extern "C" int on_cpu(const supple::Request* request, bool careful) {
 def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     """Return a function of (q, twist, qd, careful) that runs the source of a step on the CPU.
 
-    It returns the speeds and the number of configurations for which the fast path was valid.
+    The function returns the speeds and the number of configurations for which the fast path was
+    valid.
     """
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None:
@@ -64,7 +65,8 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     follower = velocity_ik(arm, None, step, options.get("limits"), options.get("dt"))
     (folder / "step.cpp").write_text(HEAD + text_of(follower, np.dtype(dtype)) + TAIL)
     library = folder / "step.so"
-    # Each library has its own namespace, so that the linker does not merge their constants.
+    # Each library has its own namespace: otherwise the loader would merge constants of the
+    # libraries.
     own = f"-Dsupple=supple_{abs(hash(folder))}"
     command = [compiler, "-std=c++20", "-w", "-shared", "-fPIC", own, "-DSUPPLE_INLINE=inline"]
     command += ["-o", str(library)]
@@ -96,7 +98,7 @@ def test_the_cuda_source_of_optimal_damping_keeps_its_bound_in_float(tmp_path: P
     q = (SINGULAR["panda"][1] + away).astype(np.float32)
     twist = (rng.normal(size=(2000, 6)) * 10.0 ** rng.uniform(-6, 4, (2000, 1))).astype(np.float32)
     found, quick = run(q, twist)
-    assert 200 < quick < 1900  # both paths occur
+    assert 200 < quick < 1900  # some configurations take the fast path, others the slow one
     hold_optimal(arm, q, twist, found, bound)
     q[0, 0], twist[1, 2] = np.nan, np.inf
     assert (run(q, twist)[0][:2] == 0).all()

@@ -1,7 +1,8 @@
-"""Solutions on a GPU in a world: converged only if they keep the clearance, blocked with pairs.
+"""Solutions on a GPU in a world: converged ones keep the clearance, and blocked targets name the
+pairs.
 
-Tested on an emulated and on a real GPU, by the distances of the CPU.
-On a real GPU:  pytest tests/gpu/test_gpu_world.py -m cuda
+Results of an emulated and of a real GPU are checked with the distances of the CPU. On a real GPU:
+pytest tests/gpu/test_gpu_world.py -m cuda
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def spheres(robot: sp.Robot, radius: float) -> dict[str, list[c.Sphere]]:
-    """Return spheres along the links of a robot, between the axes of joints."""
+    """Return spheres along the links of a robot, from joint axis to joint axis."""
     made: dict[str, list[c.Sphere]] = {}
     for joint in robot.description.joints:
         end = np.linalg.inv(joint.child_placement)[:3, 3]
@@ -59,7 +60,7 @@ def spheres(robot: sp.Robot, radius: float) -> dict[str, list[c.Sphere]]:
 
 
 def rejected(check: Any, problem: Any, q: Array) -> Array:
-    """Return which configurations (K, n) the CUDA kernel `reject` rejects."""
+    """Return a mask (K,) of the configurations (K, n) that the CUDA kernel `reject` rejects."""
     options = Settings.of(
         prefer=None,
         max_move=None,
@@ -99,7 +100,9 @@ def rejected(check: Any, problem: Any, q: Array) -> Array:
 
 
 def any_shapes(seed: int) -> tuple[sp.Robot, Array, sp.World]:
-    """Return an arm in space, configurations, and a world with all kinds of shapes."""
+    """Return an arm that moves in three dimensions, configurations, and a world with all kinds of
+    shapes.
+    """
     table = [(0.0, 0.5, 0.3, 0.0), (0.6, 0.0, 0.0, 0.0), (0.5, 1.2, 0.1, 0.0)]
     robot = sp.dh(table, limits=[(-2.5, 2.5)] * 3)
     rng, q = np.random.default_rng(seed), robot.random(COUNT, seed=seed)
@@ -111,7 +114,7 @@ def any_shapes(seed: int) -> tuple[sp.Robot, Array, sp.World]:
 
 
 def planar_world(seed: int, count: int = 5) -> sp.World:
-    """Return spheres among which the planar arm has some free solutions."""
+    """Return a world of spheres; some targets of the planar arm have a free solution in it."""
     rng = np.random.default_rng(seed)
     angle, far = rng.uniform(0, 2 * np.pi, count), rng.uniform(0.5, 2.0, count)
     places = np.stack([far * np.cos(angle), far * np.sin(angle), np.zeros(count)], axis=1)
@@ -120,7 +123,7 @@ def planar_world(seed: int, count: int = 5) -> sp.World:
 
 
 def crowded(robot: sp.Robot, seed: int) -> sp.World:
-    """Return balls around an arm, which block many of its solutions."""
+    """Return a world of balls around an arm, which block many solutions of the arm."""
     rng = np.random.default_rng(seed)
     places = rng.normal(size=(40, 3))
     places *= rng.uniform(0.45, 0.9, (40, 1)) / np.linalg.norm(places, axis=1, keepdims=True)
@@ -129,7 +132,7 @@ def crowded(robot: sp.Robot, seed: int) -> sp.World:
 
 
 def ball() -> sp.World:
-    """Return a ball near a tree with two arms."""
+    """Return a world with one ball near a tree with two arms."""
     return sp.World({"ball": c.Sphere(0.25, (0.6, 0.2, 0.4))}, links=spheres(TREE, 0.03))
 
 
@@ -160,7 +163,7 @@ device = emulator.emulated_and_real(load)
 
 @pytest.mark.parametrize("seed", ANY_SHAPES)
 def test_a_gpu_rejects_what_collides_on_the_cpu(seed: int) -> None:
-    """All kinds of shapes, half-spaces, attached objects, and any clearance."""
+    """The worlds have all kinds of shapes, half-spaces and attached objects, with any clearance."""
     (robot, q, made), mixed = any_shapes(seed), []
     problem = compile_problem(robot, PositionTask())
     distance = np.array([model_of(robot, made).kernel.min_distance(each)[0] for each in q])
@@ -176,8 +179,8 @@ def test_a_gpu_rejects_what_collides_on_the_cpu(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(max(2, CASES // 30)))
-def test_a_gpu_decides_clearances_that_single_precision_cannot(seed: int) -> None:
-    """A clearance is 1e-9 m more or less than the distance of one configuration on the CPU."""
+def test_a_gpu_tells_clearances_apart_that_are_equal_in_single_precision(seed: int) -> None:
+    """The clearance is 1e-9 m more or less than the distance at one configuration on the CPU."""
     where = planar_world(seed)
     q = ARM.random(COUNT, seed=seed)
     problem, model = compile_problem(ARM, HAND), model_of(ARM, where)
@@ -193,7 +196,7 @@ def test_a_gpu_decides_clearances_that_single_precision_cannot(seed: int) -> Non
 
 
 def check_results(found: Any, robot: sp.Robot, where: sp.World, clearance: float) -> None:
-    """Check what the status of each result states, by the distances of the CPU."""
+    """Check, with the distances of the CPU, that what the status of each result says is true."""
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
     solved, blocked = found.success, found.status == SolveStatus.BLOCKED
     hit = c.collides(robot, where, found.q, clearance)
@@ -207,7 +210,9 @@ def check_results(found: Any, robot: sp.Robot, where: sp.World, clearance: float
 
 @pytest.mark.usefixtures("strategy")
 @pytest.mark.parametrize("seed", range(max(2, CASES // 30)))
-def test_gpu_solutions_keep_the_clearance_where_the_cpu_finds_some(seed: int, device: str) -> None:
+def test_gpu_solutions_keep_the_clearance_and_have_the_status_of_the_cpu(
+    seed: int, device: str
+) -> None:
     where, clearance = planar_world(seed), 0.01
     q = ARM.random(COUNT, seed=seed)
     p = ARM.fk(q)[:, :3, 3]
@@ -220,7 +225,7 @@ def test_gpu_solutions_keep_the_clearance_where_the_cpu_finds_some(seed: int, de
     assert (found.status == same.status).all()
     assert {SolveStatus.CONVERGED, SolveStatus.BLOCKED} <= set(found.status.tolist())
     first = c.collides(ARM, where, sp.Solver(ARM, HAND, device="cuda").batch(p).q, clearance)
-    assert (first & found.success).any()  # a free one is found where the first one collides
+    assert (first & found.success).any()  # free, although the first solution collides
     back = gpu.batch(p[::-1])
     np.testing.assert_array_equal(back.q[::-1], found.q)
     kept = gpu.batch(there(p)).numpy()
@@ -232,7 +237,9 @@ def test_gpu_solutions_keep_the_clearance_where_the_cpu_finds_some(seed: int, de
 @pytest.mark.usefixtures("strategy")
 @pytest.mark.parametrize("seed", range(max(2, CASES // 30)))
 def test_gpu_solutions_near_q0_keep_the_clearance(seed: int) -> None:
-    """A free q0 is its own solution; motion toward q0 or a posture does not lead into obstacles."""
+    """A q0 that is a free solution is returned; moving a solution toward q0 or a posture does not
+    lead into obstacles.
+    """
     where = planar_world(seed)
     q = ARM.random(4 * COUNT, seed=seed + 100)
     q = q[~c.collides(ARM, where, q, 1e-3)][:COUNT]
@@ -296,7 +303,7 @@ def test_single_and_several_solutions_on_a_gpu_avoid_obstacles() -> None:
     assert stuck.pairs
 
 
-def test_an_empty_world_on_a_gpu_changes_nothing() -> None:
+def test_an_empty_world_changes_no_solution_on_a_gpu() -> None:
     p = ARM.fk(ARM.random(COUNT, seed=3))[:, :3, 3]
     free = sp.Solver(ARM, HAND, device="cuda", world=sp.World()).batch(p)
     np.testing.assert_array_equal(free.q, sp.Solver(ARM, HAND, device="cuda").batch(p).q)
@@ -307,8 +314,10 @@ def test_an_empty_world_on_a_gpu_changes_nothing() -> None:
 
 
 @pytest.mark.usefixtures("strategy")
-def test_a_target_blocked_on_a_gpu_has_no_free_solution() -> None:
-    """All solutions of a six-joint arm are compared, also for targets in GPU memory."""
+def test_a_target_is_called_blocked_on_a_gpu_if_and_only_if_it_has_no_free_solution() -> None:
+    """All solutions of the arm of six joints are known; targets are in host memory and in GPU
+    memory.
+    """
     robot = PUMA
     where = crowded(robot, 3)
     T = robot.fk(robot.random(COUNT, seed=1))
@@ -333,10 +342,10 @@ def test_a_target_blocked_on_a_gpu_has_no_free_solution() -> None:
     moved, least = kept.moved[possible], []
     for each, which, at in zip(sp.Solver(robot).all(T).split(), free, q0, strict=True):
         least += [np.abs(each.q[which] - at).max(axis=1).min()] if which.any() else []
-    assert (moved <= np.array(least) + 1e-6).mean() >= 0.9  # the nearest free solution
+    assert (moved <= np.array(least) + 1e-6).mean() >= 0.9  # mostly the nearest free solution
 
 
-def test_all_free_solutions_of_targets_in_gpu_memory_are_kept() -> None:
+def test_all_free_solutions_of_targets_in_gpu_memory_are_returned() -> None:
     robot = PUMA
     where = crowded(robot, 3)
     T = robot.fk(robot.random(COUNT, seed=1))
@@ -344,7 +353,7 @@ def test_all_free_solutions_of_targets_in_gpu_memory_are_kept() -> None:
     found = sp.Solver(robot, world=where).all(there(T)).numpy()
     assert (found.count == cpu.count).all()
     for one, other in zip(found.padded(), cpu.padded(), strict=True):
-        # Solutions of equal preference may come in another order.
+        # Solutions of equal preference may be in another order.
         ours, theirs = (x[np.lexsort(np.round(x, 4).T)] for x in (one, other[:8]))
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
     here = sp.Solver(robot, device="cuda", world=where).all(T)

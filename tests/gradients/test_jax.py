@@ -1,4 +1,4 @@
-"""supple.jax: functions for jit, vmap and grad, which agree with central differences."""
+"""supple.jax: its functions work with jit and vmap, and grad agrees with central differences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _double() -> Iterator[None]:
 
 
 def moved(x: Any, q: Any) -> Any:
-    """Return the pose at q, moved by x: a translation and a rotation about z."""
+    """Return the pose at q, moved by a translation and a rotation about z, given by x."""
     c, s = jnp.cos(x[3]), jnp.sin(x[3])
     turn = jnp.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
     shift = jnp.eye(4).at[:3, 3].set(x[:3])
@@ -65,7 +65,7 @@ def test_jax_gradients_of_kinematics_and_steps_agree_with_central_differences(
     np.testing.assert_allclose(found, np.stack(rates, axis=-1), rtol=1e-6, atol=1e-6)
 
 
-def test_robots_with_quaternions_have_gradients_in_jax() -> None:
+def test_jax_gradients_of_robots_with_quaternions_agree_with_central_differences() -> None:
     robot = floating_arm(1)
     solver, q = supple.Solver(robot), jnp.asarray(rescaled(robot, robot.random(3, seed=1)))
     weights = jnp.sin(jnp.arange(robot.nv))
@@ -85,7 +85,7 @@ def test_robots_with_quaternions_have_gradients_in_jax() -> None:
     assert all(jnp.isfinite(bar).all() for bar in bars)
 
 
-def test_jit_and_vmap_give_the_results_of_a_batch() -> None:
+def test_jit_and_vmap_give_the_same_results_as_a_batch() -> None:
     T = sj.fk(ROBOT, Q)
     q, success = sj.solve(SOLVER, T, Q)
     assert success.all()

@@ -1,4 +1,4 @@
-"""Arrays of PyTorch and JAX in, arrays of the same library out."""
+"""Functions that are given arrays of PyTorch or JAX return arrays of the same library."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ CALLS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_result_has_the_library_of_the_argument_and_its_numbers(
+def test_a_result_is_of_the_library_of_its_argument_with_the_numbers_of_numpy(
     kind: str, call: str, dtype: Any
 ) -> None:
     make, expected, back = KINDS[kind]
     with doubles():
         found = CALLS[call](make(Q.astype(dtype)))
         same = CALLS[call](Q.astype(dtype))
-        if call == "linearize":  # a linearization has arrays of NumPy
+        if call == "linearize":  # a linearization has NumPy arrays
             found, same = make(np.array(found.J)), same.J
         assert isinstance(found, expected)
         np.testing.assert_array_equal(back(found), same)
@@ -132,13 +132,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_tensors_that_cannot_be_read_are_named_in_an_error(what: str) -> None:
+def test_an_error_names_the_tensor_that_cannot_be_read(what: str) -> None:
     call, message = REFUSED[what]
     with pytest.raises(InputError, match=message):
         call()
 
 
-def test_strides_and_half_precision_are_read_as_numpy_reads_them() -> None:
+def test_tensors_with_any_strides_or_half_precision_are_read_as_by_numpy() -> None:
     wide = torch.as_tensor(np.repeat(Q, 2, axis=-1))[..., ::2]
     assert not wide.is_contiguous()
     np.testing.assert_array_equal(ROBOT.fk(wide).numpy(), ROBOT.fk(Q))
@@ -154,14 +154,14 @@ def test_strides_and_half_precision_are_read_as_numpy_reads_them() -> None:
     assert (found.e == 0.25).all()
 
 
-def test_a_tensor_that_is_read_shares_its_memory() -> None:
+def test_the_array_made_from_a_tensor_shares_its_memory() -> None:
     from supple.describe._libraries import to_numpy
 
     for array in (torch.as_tensor(Q), jax.numpy.asarray(Q.astype(np.float32))):
         assert np.shares_memory(to_numpy(array), to_numpy(array))
 
 
-def test_errors_about_tensors_with_gradients_and_traced_values_name_their_modules() -> None:
+def test_errors_for_tensors_with_gradients_and_traced_values_name_the_module_to_use() -> None:
     with pytest.raises(InputError, match=r"requires gradients; supple\.torch"):
         ROBOT.fk(torch.as_tensor(Q).requires_grad_())
     with torch.no_grad():

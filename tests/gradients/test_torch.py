@@ -1,4 +1,4 @@
-"""supple.torch: operators of PyTorch with gradients, judged by central differences."""
+"""supple.torch: operators of PyTorch whose gradients agree with central differences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def inside(robot: supple.Robot, count: int, seed: int = 0) -> Tensor:
 
 
 def from_parameters(p: Tensor) -> Tensor:
-    """Return poses (..., 4, 4) of a position and a quaternion of any norm, xyzw."""
+    """Return poses (..., 4, 4) from positions and quaternions (x, y, z, w) of any length."""
     x, y, z, w = (p[..., 3:] / p[..., 3:].norm(dim=-1, keepdim=True)).unbind(-1)
     rows = [
         *(1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w), p[..., 0]),
@@ -53,7 +53,7 @@ def parameters(T: Tensor) -> Tensor:
 
 
 def matches(function: Callable[[Tensor], Tensor], x: Tensor, tolerance: float = 1e-6) -> None:
-    """Compare the gradient of a loss of each row with central differences."""
+    """Check the gradient of the losses of all rows by central differences."""
     x = x.detach().clone().requires_grad_()
     function(x).sum().backward()
     with torch.no_grad():
@@ -82,7 +82,9 @@ print("torch._dynamo" in sys.modules)
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560", "stanford"])
-def test_the_gradient_of_a_target_is_that_of_its_parameters(name: str) -> None:
+def test_gradients_with_respect_to_parameters_of_a_target_agree_with_central_differences(
+    name: str,
+) -> None:
     robot = supple.load(name)
     solver, q = tight(robot), inside(robot, 24)
     q = q[torch.as_tensor(robot.singular_values(q.numpy())[:, -1] > 0.1)]
@@ -97,7 +99,7 @@ def test_the_gradient_of_a_target_is_that_of_its_parameters(name: str) -> None:
     matches(loss, parameters(st.fk(robot, q)))
 
 
-def test_gradients_of_a_redundant_arm_at_its_seed_are_those_of_the_nearest_solution() -> None:
+def test_for_q0_at_a_solution_gradients_of_a_redundant_arm_agree_with_central_differences() -> None:
     robot = supple.load("panda")
     solver, q = tight(robot), inside(robot, 8)
     T, weights = st.fk(robot, q), torch.rand(q.shape, dtype=q.dtype)
@@ -112,7 +114,7 @@ def test_gradients_of_a_redundant_arm_at_its_seed_are_those_of_the_nearest_solut
     matches(turned, parameters(T), 1e-4)
 
 
-def test_positions_and_several_frames_have_gradients() -> None:
+def test_gradients_for_positions_agree_with_differences_and_for_several_frames_are_finite() -> None:
     robot = supple.load("panda")
     tip = robot.tips[0]
     q = inside(robot, 4)
@@ -133,7 +135,7 @@ def test_positions_and_several_frames_have_gradients() -> None:
     assert torch.isfinite(T.grad).all()
 
 
-def test_operators_obey_the_rules_of_pytorch() -> None:
+def test_operators_pass_the_checks_of_torch_opcheck() -> None:
     robot = supple.load("ur5e")
     solver, q = supple.Solver(robot), inside(robot, 2).requires_grad_()
     T, x = st.fk(robot, q.detach()).requires_grad_(), torch.rand(2, 6, dtype=q.dtype)
@@ -149,7 +151,7 @@ def test_operators_obey_the_rules_of_pytorch() -> None:
         assert set(found.values()) == {"SUCCESS"}
 
 
-def test_a_compiled_function_gives_the_same_loss_and_gradient() -> None:
+def test_a_function_compiled_by_torch_gives_the_same_loss_and_gradient() -> None:
     robot = supple.load("ur5e")
     solver, q = supple.Solver(robot), inside(robot, 3)
     twist = torch.rand(3, 6, dtype=q.dtype)
@@ -169,7 +171,7 @@ def test_a_compiled_function_gives_the_same_loss_and_gradient() -> None:
     assert torch.equal(results[0][1], results[1][1])
 
 
-def test_vmap_gives_the_results_of_a_batch() -> None:
+def test_vmap_of_torch_gives_the_same_results_as_a_batch() -> None:
     robot = supple.load("ur5e")
     solver, q = supple.Solver(robot), inside(robot, 3)
     T = st.fk(robot, q)
@@ -180,8 +182,8 @@ def test_vmap_gives_the_results_of_a_batch() -> None:
     assert torch.equal(shared, st.solve(solver, T, q[0])[0])
 
 
-def test_robots_with_quaternions_have_gradients() -> None:
-    """Robots with a floating base and ball joints; quaternions may have any length."""
+def test_gradients_of_robots_with_quaternions_agree_with_central_differences() -> None:
+    """The robots have floating bases and ball joints; quaternions may have any length."""
     robot = floating_arm(1)
     q = torch.as_tensor(rescaled(robot, robot.random(3, seed=1)))
     weights = torch.rand(3, robot.nv, dtype=q.dtype)
@@ -204,8 +206,8 @@ def test_robots_with_quaternions_have_gradients() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-def test_derivatives_that_do_not_exist_raise_an_error() -> None:
-    """Forward mode and second order would otherwise give zeros."""
+def test_derivatives_that_supple_does_not_provide_raise_an_error() -> None:
+    """Without the error, PyTorch would return zeros in forward mode and for second derivatives."""
     robot = supple.load("ur5e")
     q = inside(robot, 2)
     with pytest.raises(InputError, match="reverse mode only"):
@@ -226,7 +228,7 @@ def test_derivatives_that_do_not_exist_raise_an_error() -> None:
             bar.sum().backward()
 
 
-def test_unmet_targets_have_a_zero_gradient_and_are_marked() -> None:
+def test_missed_targets_have_success_false_and_a_zero_gradient() -> None:
     robot = supple.load("panda")
     T = st.fk(robot, inside(robot, 2))
     T[1, 0, 3] = 5.0
@@ -267,7 +269,7 @@ def test_float32_tensors_give_float32_solutions_and_gradients() -> None:
         ),
     ],
 )
-def test_malformed_arguments_raise_an_error_that_names_them(call: Any, message: str) -> None:
+def test_the_error_for_a_malformed_argument_names_it(call: Any, message: str) -> None:
     robot = supple.load("ur5e")
     with pytest.raises(InputError, match=message):
         call(robot, supple.Solver(robot), torch.eye(4)[None].expand(2, 4, 4))
@@ -284,7 +286,7 @@ def test_a_solver_that_is_no_longer_used_is_released() -> None:
 
 
 def test_threads_that_register_frames_simultaneously_get_one_number() -> None:
-    """With two numbers, a compiled function might have the number of a released object."""
+    """With two numbers, a compiled function might keep that of an object which is then released."""
     threads = 8
     barrier = threading.Barrier(threads, timeout=60)
     robot = supple.load("panda").with_base(np.eye(4))

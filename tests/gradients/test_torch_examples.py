@@ -1,4 +1,4 @@
-"""The examples with PyTorch run; their own assertions say what they achieve."""
+"""The PyTorch examples run, and their own assertions hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples/pytorch").glob("*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_with_pytorch_runs(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_example_with_pytorch_runs_and_prints_something(
+    example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""CUDA kernels compute results of tensors in GPU memory; here, the GPU is emulated."""
+"""CUDA kernels compute results for tensors in GPU memory; in these tests, the GPU is emulated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tensor = Any
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[emulator.Device]:
-    """Let gradients of tensors in host memory run on an emulated GPU."""
+    """Install an emulated GPU, on which gradients of tensors in host memory are then computed."""
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: SimpleNamespace(cuda_stream=0))
     made = emulator.install(monkeypatch)
     launched: list[Any] = []
@@ -39,7 +39,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[emulator.Device]:
 
 
 def arm() -> supple.Robot:
-    """Return a new robot, which has nothing cached for the GPUs of other tests."""
+    """Return a new robot, so that no code is cached for the GPUs of other tests."""
     return supple.Robot(supple.load("ur5e").description)
 
 
@@ -47,7 +47,7 @@ def arm() -> supple.Robot:
 def test_gradients_of_tensors_in_gpu_memory_are_those_of_the_cpu(
     device: Any, monkeypatch: pytest.MonkeyPatch, compiled: bool
 ) -> None:
-    """`fk`, `jacobian`, `step` and the adjoint of `solve` launch CUDA kernels, with autograd."""
+    """With autograd, `fk`, `jacobian`, `step` and the adjoint of `solve` launch CUDA kernels."""
     robot = arm()
     solver, generator = supple.Solver(robot), torch.Generator().manual_seed(0)
     at = torch.as_tensor(robot.random((2, 3), seed=1)) * 0.4 + 0.3
@@ -79,7 +79,7 @@ def test_gradients_of_tensors_in_gpu_memory_are_those_of_the_cpu(
 
 
 def there(robot: supple.Robot, name: str) -> Any:
-    """Return `fk` or `jacobian` for tensors that claim to be in GPU memory."""
+    """Return `fk` or `jacobian` as a function of a tensor that counts as one in GPU memory."""
 
     def run(_: Any, q: Tensor) -> Tensor:
         found = getattr(robot, name)(emulator.There(q.numpy()))
@@ -89,7 +89,7 @@ def there(robot: supple.Robot, name: str) -> Any:
 
 
 def test_only_tensors_that_cuda_kernels_cannot_read_are_copied() -> None:
-    """C-contiguous float32 and float64 tensors are not copied; others become contiguous float64."""
+    """Contiguous float32 and float64 tensors are not copied; others become contiguous float64."""
     x = torch.arange(24, dtype=torch.float64).reshape(4, 6)
     for dense in (x, x.float()):
         assert libraries.readable(dense, "q").data_ptr() == dense.data_ptr()
@@ -119,7 +119,7 @@ def test_results_for_tensors_are_allocated_by_pytorch() -> None:
     assert made.pointer == made.returned().data_ptr()
 
 
-def test_arrays_of_jax_are_made_readable_for_cuda_kernels() -> None:
+def test_cuda_kernels_can_read_arrays_of_jax() -> None:
     jax = pytest.importorskip("jax")
     x = jax.numpy.arange(6.0).reshape(2, 3)
     assert libraries.readable(x, "q") is x

@@ -1,4 +1,4 @@
-"""The foreign functions of XLA: their layout, results, lifetimes and errors."""
+"""The foreign functions that supple registers with XLA: layout, results, lifetimes and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ sj = pytest.importorskip("supple.jax")
 
 ROOT = Path(__file__).parents[2]
 needs_ffi = pytest.mark.skipif(not hasattr(jax, "ffi"), reason="JAX has jax.ffi since 0.5.0")
-# The struct of supple, that of XLA, and the fields of both that supple reads.
+# Each struct of supple, the same struct of XLA, and the fields that supple reads.
 LAYOUT = {
     ("Extension", "Extension_Base"): {"size": "struct_size", "type": "type", "next": "next"},
     ("Version", "Api_Version"): {
@@ -163,7 +163,7 @@ SOLVERS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("kind", "dtype"), [("quaternions", np.float32), *((kind, np.float64) for kind in ROBOTS)]
 )
-def test_foreign_functions_compute_what_callbacks_compute(
+def test_foreign_functions_give_the_results_and_gradients_of_callbacks(
     kind: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     robot = ROBOTS[kind]()
@@ -204,7 +204,7 @@ def test_foreign_functions_compute_what_callbacks_compute(
         ("quaternions", "poses"),
     ],
 )
-def test_foreign_solutions_are_those_of_callbacks(
+def test_solve_as_a_foreign_function_gives_the_solutions_of_callbacks(
     kind: str, solving: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     robot = ROBOTS[kind]()
@@ -224,7 +224,7 @@ def test_foreign_solutions_are_those_of_callbacks(
         return *found, bars(T, q0)
 
     foreign = compiled(results)
-    # A floating base reaches every pose.
+    # A robot on a floating base reaches every pose.
     assert foreign[0][1].tolist() == [True, kind == "quaternions", False, True, True, True]
     callbacks(monkeypatch)
     for one, other in zip(foreign, compiled(results), strict=True):
@@ -233,7 +233,9 @@ def test_foreign_solutions_are_those_of_callbacks(
             np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_one_target_is_solved_as_by_the_solver_and_several_as_a_batch() -> None:
+def test_foreign_functions_solve_one_target_as_a_call_of_the_solver_and_several_as_its_batch() -> (
+    None
+):
     for robot in (supple.load("ur5e"), supple.load("panda")):
         solver, T = supple.Solver(robot), robot.fk(robot.random(20, seed=6))
         for t in T:
@@ -244,7 +246,7 @@ def test_one_target_is_solved_as_by_the_solver_and_several_as_a_batch() -> None:
         np.testing.assert_array_equal(found, mapped)
 
 
-def test_float32_is_the_rounded_result_of_float64() -> None:
+def test_results_in_float32_are_those_in_float64_rounded() -> None:
     robot = _panda()
     q = jnp.asarray(robot.random(50, seed=3), jnp.float32)
     for function in (sj.fk, sj.jacobian):
@@ -252,11 +254,11 @@ def test_float32_is_the_rounded_result_of_float64() -> None:
         np.testing.assert_array_equal(function(robot, q), wide.astype(jnp.float32))
 
 
-def test_a_compiled_function_keeps_its_solver_until_it_is_deleted_itself() -> None:
+def test_a_compiled_function_keeps_its_solver_until_the_function_is_deleted() -> None:
     T = jnp.asarray(supple.load("ur5e").fk(np.full((2, 6), 0.7)))
     made: list[Any] = []
 
-    def solved(t: Any) -> Any:  # the solver is deleted after tracing
+    def solved(t: Any) -> Any:  # only the compiled function keeps the solver
         solver = supple.Solver(supple.load("ur5e"))
         made.append(weakref.ref(solver))
         return sj.solve(solver, t)[0].sum()
@@ -285,7 +287,7 @@ def test_a_solver_that_no_longer_exists_raises_an_error() -> None:
         compiled(T).block_until_ready()
 
 
-def test_threads_solve_at_the_same_time() -> None:
+def test_several_threads_can_call_a_foreign_function_at_the_same_time() -> None:
     robots = [supple.load(name) for name in ("ur5e", "puma560", "panda")]
     solvers = [supple.Solver(robot) for robot in robots]
     functions = [jax.jit(lambda t, s=solver: sj.solve(s, t)[0]) for solver in solvers]
@@ -326,7 +328,7 @@ print("done")
 
 
 @pytest.mark.parametrize(("code", "said"), [(SEVERAL, "4\n"), (LEAVING, "done\n")])
-def test_a_process_ends_after_use_of_several_devices_and_with_unfinished_work(
+def test_a_process_that_used_several_devices_or_has_unfinished_work_ends_normally(
     code: str, said: str
 ) -> None:
     flags = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
@@ -342,7 +344,9 @@ def test_a_process_ends_after_use_of_several_devices_and_with_unfinished_work(
 
 
 @needs_ffi
-def test_other_backends_call_the_kernel_by_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_backends_other_than_the_cpu_the_kernel_is_called_by_callbacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     robot = supple.load("ur5e")
     q = jnp.asarray(robot.random(3, seed=5))
     expected = sj.fk(robot, q)
@@ -364,7 +368,9 @@ def test_other_backends_call_the_kernel_by_callbacks(monkeypatch: pytest.MonkeyP
         (lambda r, q, T: sj.solve(supple.Solver(r), T, q * 90), "q0 must be in radians"),
     ],
 )
-def test_values_that_cannot_be_solved_are_named_in_an_error(call: Any, message: str) -> None:
+def test_errors_for_nonfinite_and_invalid_values_name_the_argument_and_row(
+    call: Any, message: str
+) -> None:
     robot = supple.load("ur5e")
     q = jnp.full((2, 6), 0.7)
     with pytest.raises(Exception, match=message):
@@ -372,7 +378,7 @@ def test_values_that_cannot_be_solved_are_named_in_an_error(call: Any, message: 
 
 
 def test_second_derivatives_raise_an_error() -> None:
-    """Without the error, JAX would return zeros or wrong derivatives."""
+    """Without the error, JAX would return zeros or wrong values."""
     robot = supple.load("ur5e")
     solver, q = supple.Solver(robot), jnp.full(6, 0.7)
     T, x = sj.fk(robot, q), jnp.ones(6)

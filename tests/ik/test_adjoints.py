@@ -27,7 +27,7 @@ ROBOTS: dict[str, Callable[[], supple.Robot]] = {
 
 
 def rates(function: Callable[[Array], Array], x: Array) -> Array:
-    """Return central differences of a loss of each row, (rows, columns)."""
+    """Return the derivatives (rows, columns) of the loss of each row, by central differences."""
     steps = H * np.eye(x.shape[-1])
     return np.stack([(function(x + h) - function(x - h)) / (2 * H) for h in steps], axis=-1)
 
@@ -37,7 +37,7 @@ def close(found: Array, expected: Array, room: float = 1e-6) -> None:
 
 
 def hold(robot: supple.Robot, seed: int) -> None:
-    """Compare the gradients of four random configurations, losses and twists."""
+    """Check adjoints of fk, Jacobian and step by central differences, at four random q."""
     rng, frames = np.random.default_rng(seed), DifferentiableFrames.of(robot, None)
     q = rescaled(robot, robot.random(4, seed=seed), seed)
     T_bar = rng.normal(size=(4, *frames.axes, 4, 4))
@@ -60,13 +60,13 @@ def hold(robot: supple.Robot, seed: int) -> None:
 
 @each("name", ROBOTS)
 def test_gradients_of_kinematics_and_steps_agree_with_central_differences(name: str) -> None:
-    """Also with respect to quaternions of any length."""
+    """The robots include some with quaternions, which may have any length."""
     for seed in range(nightly(40, 2)):
         hold(floating_arm(seed) if name.startswith("floating") else ROBOTS[name](), seed)
 
 
 def test_the_gradient_of_a_solution_with_quaternions_agrees_with_differences() -> None:
-    """The robot is redundant and has ball joints, and sliding joints in a unit of length."""
+    """The robot is redundant and has ball joints and prismatic joints of some unit of length."""
     robot = floating_arm(3)
     task = supple.PoseTask(robot.tips[0])
     solver = supple.Solver(robot, task, position_tolerance=1e-12, rotation_tolerance=1e-12)
@@ -94,7 +94,9 @@ def test_the_gradient_of_a_solution_with_quaternions_agrees_with_differences() -
 def by_singular_values(
     known: DifferentiableSolver, q: Array, q_bar: Array, damping: float
 ) -> tuple[Array, Array]:
-    """Return the gradients with respect to the twists of the targets, (k, 6), and to q0."""
+    """Return the gradients with respect to the twists (k, 6) of the targets and to
+    q0, by an SVD.
+    """
     robot = known.solver.robot
     x = to_kernel(robot, q)
     free = (x > robot.lower + AT_LIMIT) & (x < robot.upper - AT_LIMIT)
@@ -123,7 +125,7 @@ def by_singular_values(
 def test_the_gradient_of_a_solution_agrees_with_a_singular_value_decomposition(
     draw: Callable[[int], supple.Robot], positions: bool
 ) -> None:
-    """For random robots of all sizes with one tip or several, at random places and at limits."""
+    """Robots are random, of any size, with one or more tips; some joints are at their limits."""
     kind = supple.PositionTask if positions else supple.PoseTask
     damping, met, held = 1e-2, 0, 0
     for seed in range(nightly(400, 20)):
@@ -157,7 +159,7 @@ def test_the_gradient_of_a_solution_agrees_with_a_singular_value_decomposition(
     assert held > 0 or draw is floating_arm
 
 
-def test_the_gradient_of_a_solution_uses_as_many_threads_as_the_solver(
+def test_the_gradient_of_a_solution_runs_on_the_number_of_threads_of_the_solver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     used, adjoint = [], _core.solution_adjoint
@@ -177,7 +179,9 @@ def test_the_gradient_of_a_solution_uses_as_many_threads_as_the_solver(
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_gradients_are_finite_at_limits_singularities_and_out_of_reach(name: str) -> None:
-    """No gradient is NaN: at limits, at singular configurations, for targets that are not met."""
+    """Gradients have no NaN at limits, at singular configurations and for targets
+    that are missed.
+    """
     robot, rng = ROBOTS[name](), np.random.default_rng(7)
     known = DifferentiableSolver.of(supple.Solver(robot, [supple.PoseTask(t) for t in robot.tips]))
     count = nightly(10_000_000, 4000)
@@ -188,7 +192,7 @@ def test_gradients_are_finite_at_limits_singularities_and_out_of_reach(name: str
             ends = np.where(rng.random(q.shape) < 0.5, robot.lower, robot.upper)
             low, high = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
             q = np.where((rng.random(q.shape) < 0.2) & np.isfinite(ends), ends, q)
-            straight = np.clip(0.0, low, high)  # singular for many arms
+            straight = np.clip(0.0, low, high)  # for many arms, zero is singular
             q = np.where(rng.random(q.shape) < 0.3, straight, q)
         bar = rng.normal(size=q.shape)
         for got in known.adjoint(q, rng.random(rows) < 0.9, bar, DAMPING):

@@ -1,4 +1,4 @@
-"""All solutions of singular targets, and of targets near singularities."""
+"""All solutions of targets at singularities and near them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ Array = NDArray[np.float64]
 
 
 def check_continuum(robot: sp.Robot, q: Array, free: list[int], distinct: int) -> Solutions:
-    """Check that solutions sample the self-motion at q, in which the joints `free` move."""
+    """Check that at least `distinct` samples of the self-motion at q are found, in which exactly
+    the joints `free` move.
+    """
     T = robot.fk(q)
     found = solve(robot, T, solutions="all")
     check_solutions(robot, T, found, 2e-7)
@@ -68,7 +70,8 @@ def test_a_wrist_on_the_first_axis_gives_a_continuum_of_solutions() -> None:
     assert len(np.unique(np.round(found.q[:, 0], 3))) >= 8
 
 
-# Candidates of q3: twice the angle from upper arm to vertical, either way, for any zero of q3.
+# Candidates of q3: either sign of twice the angle between upper arm and vertical, for any zero of
+# q3.
 ANGLES = [a * (np.pi / 2 - 0.9) * 2 + b for a in (1, -1) for b in (0, np.pi / 2, -np.pi / 2, np.pi)]
 
 
@@ -102,13 +105,15 @@ def test_all_solutions_are_found_near_wrist_singularities(name: str, angle: floa
 
 @pytest.mark.parametrize("away", [1e-4, 1e-6, 1e-7, 3e-8, 1e-9])
 def test_isolated_solutions_are_found_for_targets_near_the_first_axis(away: float) -> None:
-    """Isolated solutions are found although the first joint moves almost freely."""
+    """Isolated solutions are found for a wrist so near the first axis that joint 1
+    is almost free.
+    """
     h = np.pi / 2
     table = [(0.1, -h, 0.6, 0), (0.7, 0, 0, -h), (0.1, -h, 0, 0), (0, h, 0.8, 0), (0, -h, 0, 0)]
     robot = sp.dh([*table, (0, 0, 0.1, 0)])
     wrist = robot.with_tool(sp.pose([0, 0, -0.1]))
     q = np.random.default_rng(3).uniform(-2.0, 2.0, (20, 6))
-    low, high = np.full(20, 0.3), np.full(20, -2.8)  # of joint 3: on either side of the axis
+    low, high = np.full(20, 0.3), np.full(20, -2.8)  # limits of joint 3 on either side of the axis
     q[:, 1] = 0.4
     for _ in range(60):  # the distance from the axis is a signed coordinate in the arm's plane
         q[:, 2] = 0.5 * (low + high)

@@ -38,7 +38,7 @@ ARMS = [(form, first) for form in ("spherical", "parallel") for first in range(4
 
 
 def sensitivity(robot: sp.Robot, q: Array) -> Array:
-    """Return the largest change of q per change of the pose, 1 / σ_min."""
+    """Return 1 / σ_min, the largest change of q for a unit change of the pose."""
     return np.asarray(1 / np.linalg.svd(robot.jacobian(q), compute_uv=False)[..., -1])
 
 
@@ -56,7 +56,7 @@ def check_round_trip(robot: sp.Robot, q: Array) -> Solutions:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560", "puma560_mk"])
-def test_all_solutions_of_a_pose_include_the_configuration_it_came_from(name: str) -> None:
+def test_all_solutions_of_the_pose_at_a_configuration_include_this_configuration(name: str) -> None:
     robot = sp.load(name)
     found = check_round_trip(robot, robot.random(1000, seed=1))
     assert found.count.max() == 8
@@ -78,7 +78,6 @@ def test_all_solutions_are_found_for_random_spherical_and_parallel_arms(
 
 
 def test_all_solutions_are_found_if_parallel_axes_point_in_opposite_directions() -> None:
-    """All solutions are found if parallel axes point in opposite directions."""
     rng = np.random.default_rng(1)
     for twists in ((np.pi, 0.0), (0.0, np.pi), (np.pi, np.pi)):
         table = rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4))
@@ -95,7 +94,7 @@ def test_all_solutions_are_found_with_a_tool_and_a_moved_base() -> None:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_every_solution_of_a_target_leads_back_to_the_same_solutions(name: str) -> None:
+def test_the_pose_at_each_solution_has_the_same_solutions_again(name: str) -> None:
     robot = sp.load(name)
     for q in robot.random(20, seed=4):
         found = solve(robot, robot.fk(q), solutions="all")
@@ -132,7 +131,7 @@ def test_a_long_numerical_search_finds_no_further_solutions(robot: sp.Robot) -> 
         assert all(contains(found.q, one, 1e-5) for one in seeds)
 
 
-def test_limits_select_among_the_solutions() -> None:
+def test_solutions_outside_the_joint_limits_are_left_out() -> None:
     wide = sp.load("ur5e")
     narrow = wide.with_limits(lower=np.full(6, -1.5), upper=np.full(6, 2.0))
     for q in narrow.random(50, seed=6):
@@ -145,7 +144,9 @@ def test_limits_select_among_the_solutions() -> None:
 
 
 def test_errors_are_those_of_the_returned_configurations() -> None:
-    """A solution less than 1e-9 rad outside a limit is moved to it before errors are computed."""
+    """A solution up to 1e-9 rad outside a limit is moved to the limit before its
+    error is computed.
+    """
     robot = sp.load("ur5e")
     q = np.array([0.4, -1.1, 1.3, 0.3, 0.9, -0.7])
     T = robot.fk(q)
@@ -160,7 +161,7 @@ def test_errors_are_those_of_the_returned_configurations() -> None:
         assert contains(found.q, q, 1e-8)
 
 
-def test_all_solutions_with_wraps_have_all_full_turns_inside_limits() -> None:
+def test_with_wraps_solutions_include_all_full_turns_inside_the_limits() -> None:
     robot = sp.load("ur5e").with_limits(
         lower=[-TURN, -4, -np.pi, -1, -9, 0], upper=[TURN, 4, np.pi, 1, 9, 5]
     )
@@ -190,7 +191,7 @@ def test_the_nearest_solution_comes_first() -> None:
     for target, found in zip(T, solve(robot, T, q0=q0, solutions="all").split(), strict=True):
         far = np.abs(found.q - q0).max(axis=1)
         assert (np.diff(far) >= 0).all()
-        # Each joint angle is the 2π wrap nearest to q0 inside the limits.
+        # Of all 2π wraps inside the limits, each joint has the one nearest to q0.
         for shift in (-TURN, TURN):
             inside = (found.q + shift >= robot.lower) & (found.q + shift <= robot.upper)
             nearer = np.abs(found.q + shift - q0) < np.abs(found.q - q0) - 1e-9
@@ -251,7 +252,7 @@ def test_a_batch_has_the_solutions_of_each_target() -> None:
     assert "120 targets, 120 of them complete" in str(found)
 
 
-def test_selected_solutions_are_not_complete() -> None:
+def test_a_selection_of_solutions_is_not_called_complete() -> None:
     robot = sp.load("ur5e")
     found = solve(robot, robot.fk(np.ones(6)), solutions="all")
     assert found.complete
@@ -264,7 +265,6 @@ def test_selected_solutions_are_not_complete() -> None:
 
 
 def test_joints_that_do_not_move_the_end_effector_stay_at_q0() -> None:
-    """Joints that do not move the end effector stay at q0."""
     arm = sp.load("ur5e").description
     finger = Joint("finger", "prismatic", arm.links[3], "pad", lower=0.0, upper=0.1)
     robot = sp.Robot(replace(arm, joints=(*arm.joints, finger), tips=arm.leaves))
@@ -278,8 +278,8 @@ def test_joints_that_do_not_move_the_end_effector_stay_at_q0() -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14", "puma560_rail"])
-def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
-    """Solutions are those of the arm with one joint frozen at each value of a grid."""
+def test_solutions_of_redundant_arms_are_those_with_one_joint_on_a_grid(name: str) -> None:
+    """For each value of the grid, the solutions are those of the arm with this joint frozen."""
     robot = sp.load(name)
     T = robot.fk(robot.random(nightly(30, 12), seed=14))
     found = solve(robot, T, solutions="all")
@@ -298,8 +298,8 @@ def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
     np.testing.assert_array_equal(one.q, found.of(0).q)
 
 
-def test_all_joints_of_a_redundant_arm_are_free_except_some_elbows() -> None:
-    """All joints of a 7-joint arm are free, except an elbow between spherical joints."""
+def test_all_joints_of_a_redundant_arm_are_free_but_an_elbow_between_spherical_joints() -> None:
+    """The iiwa14 has such an elbow, joint 4; the Panda has none."""
     for name, still in (("iiwa14", [3]), ("panda", [])):
         robot = sp.load(name)
         found = solve(robot, robot.fk(robot.random(seed=15)), solutions="all")
@@ -307,7 +307,7 @@ def test_all_joints_of_a_redundant_arm_are_free_except_some_elbows() -> None:
         assert (found.free == moves).all(axis=1).mean() > 0.9
 
 
-def test_robots_without_a_closed_form_are_searched_numerically() -> None:
+def test_solutions_of_robots_without_a_closed_form_are_found_by_a_search() -> None:
     robot = sp.load("youbot")
     found = solve(robot, robot.fk(robot.random(2, seed=16)), solutions="all")
     assert not found.complete.any()
@@ -320,7 +320,7 @@ def test_robots_without_a_closed_form_are_searched_numerically() -> None:
 def test_arms_that_cannot_move_in_all_directions_have_no_complete_solutions(
     link: tuple[float, ...],
 ) -> None:
-    """If all axes are parallel or meet in one point, solutions are found but not complete."""
+    """Arms whose axes are all parallel, or all meet in one point, have incomplete solutions."""
     robot = sp.dh([link] * 6)
     T = robot.fk(np.linspace(0.1, 0.9, 6))
     found = solve(robot, T, solutions="all")
@@ -346,7 +346,7 @@ def test_all_solutions_of_positions_are_not_complete() -> None:
 
 
 def misaligned(name: str, seed: int) -> sp.Robot:
-    """Return an arm whose joints are misplaced by about 0.1 mm and 0.1 mrad."""
+    """Return an arm with random errors of about 0.1 mm and 0.1 mrad in the pose of each joint."""
     rng = np.random.default_rng(seed)
     arm = sp.load(name).description
     joints = []
@@ -358,7 +358,7 @@ def misaligned(name: str, seed: int) -> sp.Robot:
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 def test_all_solutions_of_slightly_misaligned_arms_reach_the_target(name: str) -> None:
-    """Solutions reach the target with the misaligned axes, and contain q if they are complete."""
+    """Solutions of the poses at q reach them with the misaligned axes; complete ones contain q."""
     robot = misaligned(name, 1)
     assert not robot.structure.exact
     q = robot.random(500, seed=15)
@@ -374,7 +374,7 @@ def test_all_solutions_of_slightly_misaligned_arms_reach_the_target(name: str) -
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_all_solutions_of_misaligned_redundant_arms_reach_the_target(name: str, seed: int) -> None:
-    """All solutions of an arm of seven joints reach the target, with one joint on its grid."""
+    """One of the seven joints is fixed at each of at most GRID_VALUES values."""
     robot = misaligned(name, seed)
     T = robot.fk(robot.random(nightly(20, 8), seed=seed))
     found = solve(robot, T, solutions="all")
@@ -384,7 +384,7 @@ def test_all_solutions_of_misaligned_redundant_arms_reach_the_target(name: str, 
     check_solutions(robot, T, found, 1e-6)
 
 
-def test_wrong_arguments_for_all_solutions_get_a_hint() -> None:
+def test_the_error_for_a_wrong_argument_of_all_solutions_has_a_hint() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(np.ones(6))
     own: Any = sp.solve

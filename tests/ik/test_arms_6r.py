@@ -1,4 +1,4 @@
-"""All solutions of random 6-joint arms of every structure: found, or reported as incomplete.
+"""All solutions of random 6-joint arms of every structure are found, or called incomplete.
 
 SUPPLE_ARMS sets the number of arms; the nightly size is 10000.
 """
@@ -20,26 +20,28 @@ from solving import solve
 
 Array = NDArray[np.float64]
 ARMS = int(os.environ.get("SUPPLE_ARMS", "64"))
-GROUPS = 4  # tests that share the arms
-SEARCHED = nightly(8, 4)  # arms of each group whose solutions are compared with those of a search
+GROUPS = 4  # number of tests among which the arms are divided
+SEARCHED = nightly(8, 4)  # number of arms of each group whose solutions are also searched
 TIGHT = {"position_tolerance": 1e-10, "rotation_tolerance": 1e-10}
 
 
 def away(found: Array, q: Array) -> float:
-    """Return the distance [rad] of q from the nearest configuration in (s, 6), up to full turns."""
+    """Return the distance [rad] of q from the nearest of some configurations (s, 6), modulo 2π."""
     off = (found - q + np.pi) % (2 * np.pi) - np.pi
     return float(np.abs(off).max(axis=1).min(initial=np.inf))
 
 
 def sensitivity(robot: sp.Robot, q: Array) -> float:
-    """Return the largest change of joint angles per change of the pose, relative to the length."""
+    """Return the largest change of joint angles per change of the pose, with lengths relative to
+    that of the arm.
+    """
     J = robot.jacobian(q)
     J[:3] /= robot.structure.length
     return 1 / max(float(np.linalg.svd(J, compute_uv=False)[-1]), 1e-12)
 
 
 def check(robot: sp.Robot, q: Array, found: sp.Solutions) -> None:
-    """Check that all solutions are valid, and that q is among them if they are complete."""
+    """Check that solutions are valid and distinct, and that complete ones contain q."""
     T = robot.fk(q)
     assert np.isfinite(found.q).all()
     assert ((found.q >= robot.lower) & (found.q <= robot.upper)).all()
@@ -49,12 +51,12 @@ def check(robot: sp.Robot, q: Array, found: sp.Solutions) -> None:
         assert away(found.q[:i], one) > 1e-6
     if not found.complete:
         assert found.reason
-    elif not found.sampled.any():  # (a continuum is sampled: q is between the samples)
+    elif not found.sampled.any():  # (a continuum is sampled, so q may lie between samples)
         assert away(found.q, q) <= 1e-7 + 1e-9 * sensitivity(robot, q)
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_random_six_joint_arms_have_all_solutions_or_say_incomplete(group: int) -> None:
+def test_all_solutions_of_random_six_joint_arms_are_found_or_called_incomplete(group: int) -> None:
     kinds = set()
     for seed in seeds(ARMS)[group::GROUPS]:
         robot = arms_6r.arm(seed)
@@ -66,8 +68,8 @@ def test_random_six_joint_arms_have_all_solutions_or_say_incomplete(group: int) 
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_solutions_found_by_a_search_are_among_the_complete_ones(group: int) -> None:
-    """The search is an independent method: what it finds is among complete solutions."""
+def test_solutions_found_by_a_search_are_among_those_called_complete(group: int) -> None:
+    """The search is independent of the method that finds all solutions."""
     compared = 0
     for seed in seeds(ARMS)[group::GROUPS]:
         robot = arms_6r.arm(seed)
@@ -88,7 +90,7 @@ def test_solutions_found_by_a_search_are_among_the_complete_ones(group: int) -> 
 @pytest.mark.parametrize("a1", [0.0, 0.1])
 @pytest.mark.parametrize("a3", [0.0, 0.03])
 def test_all_solutions_are_found_for_arms_with_a_wrist_offset(a1: float, a3: float) -> None:
-    """An ordinary arm with an offset wrist, with and without offsets of shoulder and elbow."""
+    """The wrist has an offset; shoulder and elbow are drawn with and without offsets."""
     h = np.pi / 2
     rows = [(a1, -h, 0.3, 0.0), (0.4, 0.0, 0.0, -h), (a3, -h, 0.0, 0.0), (0.0, h, 0.4, 0.0)]
     wrist = [(0.07, -h, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
@@ -105,7 +107,7 @@ def test_all_solutions_are_found_for_arms_with_a_wrist_offset(a1: float, a3: flo
 
 @pytest.mark.parametrize("seed", [1646, 3887, 5309, 6621, 7147, 8509, 9405])
 def test_solutions_are_right_for_axes_that_are_almost_parallel(seed: int) -> None:
-    """Almost parallel axes may intersect or coincide within a tolerance, but not exactly."""
+    """Within a tolerance, such axes count as parallel, and may also intersect or coincide."""
     robot = arms_6r.arm(seed)
     q = robot.random(seed=seed)
     check(robot, q, solve(robot, robot.fk(q), solutions="all"))
@@ -114,7 +116,7 @@ def test_solutions_are_right_for_axes_that_are_almost_parallel(seed: int) -> Non
 def test_solutions_at_joint_limits_are_found(robot_files: RobotFiles) -> None:
     """Solutions at a joint limit are found, although their eigenvalues are inaccurate."""
     robot = sp.urdf(robot_files("ManipulaPy", "ManipulaPy_data/xarm/xarm6_robot.urdf"))
-    # At these configurations, candidates have errors of up to 7e-7 rad.
+    # Here, candidates from the eigenvalues have errors of up to 7e-7 rad.
     for q in robot.random(200, seed=1)[[71, 174]]:
         low, high = np.minimum(robot.lower, q - 0.1), np.maximum(robot.upper, q + 0.1)
         for limits in ((q, high), (low, q)):

@@ -1,4 +1,4 @@
-"""The form in which numbers are given (memory layout, type, lists) changes no result."""
+"""Memory layout, type, and lists instead of arrays change no result of the same numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray
 
 
 def strided(x: Array) -> Array:
-    """Return a view of every second column of a larger array."""
+    """Return a view that has the numbers of x, in every second column of a larger array."""
     wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
     wide[..., ::2] = x
     return wide[..., ::2]
@@ -54,7 +54,7 @@ TASKS: dict[str, Any] = {
 
 
 def problem(seed: int, name: str) -> tuple[sp.Robot, sp.Solver, Any, Array]:
-    """Return a robot, a solver, a target of its tasks (a tuple for several) and q0."""
+    """Return a robot, a solver, a target for its tasks (a tuple if there are several) and q0."""
     robot = moving(seed)
     frame = robot.tips[0]
     q, q0 = robot.random(2, seed=seed)
@@ -94,7 +94,7 @@ def test_memory_layout_and_type_of_a_target_or_q0_change_no_solution(name: str) 
 
 
 @each("name", TASKS)
-def test_float32_targets_give_the_solutions_of_the_same_numbers_in_float64(name: str) -> None:
+def test_float32_targets_give_the_solutions_of_float64_targets_of_equal_value(name: str) -> None:
     for seed in range(nightly(20, 4)):
         _, solver, target, q0 = problem(seed, name)
         single = in_form(target, lambda x: x.astype(np.float32))
@@ -105,7 +105,7 @@ def test_float32_targets_give_the_solutions_of_the_same_numbers_in_float64(name:
         same(found, solver(in_form(single, strided), strided(q32)), f"{name}, {seed}")
 
 
-def test_targets_of_integers_give_the_solutions_of_equal_floats() -> None:
+def test_targets_of_integers_give_the_solutions_of_floats_of_equal_value() -> None:
     robot = sp.load("ur5e")
     solver = sp.Solver(robot, sp.PoseTask())
     T = np.array([[0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 0.0, -1.0], [0.0, 0.0, 1.0, 0.0], [0, 0, 0, 1]])
@@ -121,7 +121,7 @@ def test_targets_of_integers_give_the_solutions_of_equal_floats() -> None:
     same(solver(T, q0), solver(T.astype(int).tolist(), [int(x) for x in q0]), "lists")
 
 
-def test_a_batch_of_targets_for_a_single_solve_is_an_error_in_any_form() -> None:
+def test_a_batch_of_targets_given_to_a_solver_for_one_target_is_an_error_in_any_form() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(robot.random(4, seed=0))
     for wrong in (T, list(T), np.asfortranarray(T), T.tolist()):

@@ -1,4 +1,4 @@
-"""Position IK of robots with ball and floating joints, whose q has more numbers than velocities."""
+"""Position IK of robots with ball and floating joints, for which nq > nv."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def moves(robot: sp.Robot, q: Array, q0: Array) -> Array:
 
 
 @pytest.mark.parametrize("which", ROBOTS)
-def test_all_solutions_measure_their_moves_from_the_q0_of_the_call(which: str | int) -> None:
-    """With one target or several, with a q0 for all of them or for each."""
+def test_the_moves_of_all_solutions_are_measured_from_the_given_q0(which: str | int) -> None:
+    """The law holds for one target, several targets with one q0, and several with a q0 for each."""
     robot = robot_of(which)
     frame = robot.tips[0]
     solver = sp.Solver(robot, frame=frame)
@@ -45,8 +45,8 @@ def test_all_solutions_measure_their_moves_from_the_q0_of_the_call(which: str | 
         np.testing.assert_allclose(found.moved, moves(robot, found.q, own), atol=1e-9)
 
 
-def test_a_repeated_step_meets_targets_of_robots_with_ball_joints() -> None:
-    """As a step of the kernel, which solves all targets at once, and as one in Python."""
+def test_a_solver_that_iterates_a_given_step_meets_targets_of_robots_with_ball_joints() -> None:
+    """The same step is given as a step of the kernel and as a Python function."""
     for which in STEPPED:
         robot = robot_of(which)
         frame = robot.tips[0]
@@ -66,8 +66,10 @@ def test_a_repeated_step_meets_targets_of_robots_with_ball_joints() -> None:
                     assert (values <= robot.upper[j]).all()
 
 
-def test_a_diagnosis_names_the_joints_that_are_at_their_limits() -> None:
-    """Joints of one coordinate after the quaternions of others, at targets out of reach."""
+def test_a_report_on_a_target_out_of_reach_names_the_joints_at_their_limits() -> None:
+    """The index of such a joint in q differs from its index in q̇, because
+    quaternions precede it.
+    """
     named = 0
     for which in ROBOTS[1:]:
         robot = robot_of(which)
@@ -91,7 +93,7 @@ def test_a_diagnosis_names_the_joints_that_are_at_their_limits() -> None:
 
 
 def test_configurations_of_equal_orientation_count_as_one_solution() -> None:
-    """A ball joint turned by half a turn has two rotation vectors, with opposite axes."""
+    """A rotation of a ball joint by π has two rotation vectors, whose axes are opposite."""
     several = 0
     for seed in seeds(20):
         robot, q = half_turned(seed)

@@ -1,4 +1,6 @@
-"""Solutions of robots with loops: all are closed, judged by MuJoCo; reachable targets are met."""
+"""Robots with loops: all solutions close the loops, as judged by MuJoCo, and reachable targets are
+met.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ Array = np.ndarray
 CLOSED = 1e-9
 FEW = nightly(1000, 12)
 
-# Name: text, end effectors, tasks.
+# Name of a robot -> its MJCF text, end effectors, tasks.
 CASES: dict[str, tuple[str, Any, Any]] = {
     **{
         f"four_bar{seed}": (mechanisms.four_bar(seed), "tip", sp.PositionTask("tip"))
@@ -43,7 +45,7 @@ CASES: dict[str, tuple[str, Any, Any]] = {
 
 @cache
 def drawn(name: str) -> tuple[sp.Robot, sp.Solver, list[Array], Array]:
-    """Return a robot, a solver, reachable targets for each task, and where they are reached."""
+    """Return a robot, a solver, targets for each task, and the configurations that reach them."""
     text, tips, tasks = CASES[name]
     robot = sp.mjcf(text, tips=tips)
     solver = sp.Solver(robot, tasks)
@@ -80,7 +82,9 @@ def test_reachable_targets_are_met_by_closed_configurations(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["four_bar0", "weld9", "legs", "coupled"])
-def test_single_targets_seeds_and_several_solutions_are_closed_too(name: str) -> None:
+def test_solutions_of_one_target_without_q0_with_q0_and_in_groups_close_the_loops(
+    name: str,
+) -> None:
     robot, solver, targets, q = drawn(name)
     one = [target[0] for target in targets]
     single = solver(given(one))
@@ -97,7 +101,7 @@ def test_single_targets_seeds_and_several_solutions_are_closed_too(name: str) ->
     assert "PoseTask" in repr(solver) or "PositionTask" in repr(solver)
 
 
-def test_loops_are_closed_where_targets_are_missed() -> None:
+def test_solutions_that_miss_their_targets_still_close_the_loops() -> None:
     for name in ("four_bar1", "leg", "connect9"):
         robot, solver, targets, _ = drawn(name)
         far = targets[0][:3].copy()
@@ -117,7 +121,7 @@ def test_loops_are_closed_where_targets_are_missed() -> None:
         assert "converged" in text
 
 
-def test_loops_that_cannot_be_closed_never_converge() -> None:
+def test_no_solution_of_a_robot_whose_loop_cannot_be_closed_is_called_converged() -> None:
     arm = sp.load("panda")
     far = arm.with_frame("far", "panda_link0", sp.pose([9, 0, 0]))
     wrong = far.with_loop("panda_link6", "far")

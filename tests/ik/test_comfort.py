@@ -20,7 +20,7 @@ CASES = int(os.environ.get("SUPPLE_COMFORT_CASES", nightly("40", "20")))
 
 
 def top_down(count: int, seed: int, reach: tuple[float, float]) -> Array:
-    """Return poses in front of the base, with the hand pointing down."""
+    """Return poses of the hand in front of the base that point down."""
     rng = np.random.default_rng(seed)
     angle, turn = rng.uniform(-np.pi / 2, np.pi / 2, count), rng.uniform(-np.pi, np.pi, count)
     radius = rng.uniform(*reach, count)
@@ -38,13 +38,13 @@ def top_down(count: int, seed: int, reach: tuple[float, float]) -> Array:
 
 
 def behind(q: Array, T: Array) -> Array:
-    """Return whether joint 1 is more than 90° away from the azimuth of a target."""
+    """Return a mask of configurations with joint 1 more than 90° away from the target's azimuth."""
     away = q[:, 0] - np.arctan2(T[:, 1, 3], T[:, 0, 3])
     return np.abs((away + np.pi) % (2 * np.pi) - np.pi) > np.pi / 2
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_a_panda_faces_its_target(alone: bool) -> None:
+def test_the_first_joint_of_a_panda_turns_toward_the_target(alone: bool) -> None:
     robot = supple.load("panda")
     T = top_down(COUNT, 1, (0.35, 0.6))
     q = np.array([solve(robot, t).q for t in T]) if alone else solve(robot, T).q
@@ -63,7 +63,7 @@ def test_the_default_preference_is_more_comfortable_than_the_first_solution(name
     assert discomfort(robot, default.q).mean() < discomfort(robot, first.q).mean()
 
 
-def test_without_q0_solve_prefers_comfortable_also_for_a_nested_list_or_a_batch() -> None:
+def test_solve_without_q0_prefers_comfortable_for_arrays_nested_lists_and_batches() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(20, seed=3))
     for t in T:
@@ -77,7 +77,7 @@ def test_without_q0_solve_prefers_comfortable_also_for_a_nested_list_or_a_batch(
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_full_turns_are_unwound_toward_the_middle(alone: bool) -> None:
-    """A joint that can make a full turn need never be more than half a turn away from zero."""
+    """A joint whose range exceeds a full turn ends at most half a turn away from zero."""
     robot = supple.load("ur5e")
     T = robot.fk(robot.random(COUNT, seed=4))
     found = [solve(robot, t) for t in T] if alone else list(solve(robot, T))
@@ -89,16 +89,16 @@ def test_full_turns_are_unwound_toward_the_middle(alone: bool) -> None:
 
 
 def test_preferring_comfort_misses_hardly_more_targets_than_prefer_fast() -> None:
-    """Of the targets of generated robots, "comfortable" misses at most 0.1 % more than "fast"."""
+    """On generated robots, "comfortable" misses at most 0.1 % more of the targets than "fast"."""
     missed = np.zeros(2, dtype=int)
     for seed in seeds(CASES):
         made = case(seed)
         for k, options in enumerate(({}, {"prefer": "fast"})):
             missed[k] += (~made.solve(**options).success).sum()
-    assert missed[0] <= missed[1] + CASES // 20, missed  # a thousandth of the targets
+    assert missed[0] <= missed[1] + CASES // 20, missed  # at most a thousandth of the targets
 
 
-def test_several_solutions_are_ordered_by_comfort_on_request() -> None:
+def test_with_prefer_comfortable_several_solutions_are_ordered_by_discomfort() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(1, seed=5)[0])
     found = solve(robot, T, solutions=6, prefer="comfortable")
@@ -109,7 +109,7 @@ def test_several_solutions_are_ordered_by_comfort_on_request() -> None:
 
 
 @each("seed", range(8))
-def test_joints_without_limits_do_not_count_in_discomfort(seed: int) -> None:
+def test_discomfort_does_not_depend_on_joints_without_limits(seed: int) -> None:
     one = case(seed, 16)
     free = ~np.isfinite(one.robot.lower) & ~np.isfinite(one.robot.upper)
     moved = np.where(free, np.random.default_rng(seed).normal(size=one.q.shape), one.q)

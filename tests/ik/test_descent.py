@@ -1,4 +1,4 @@
-"""The search with any damping rule, in packs and in double precision, and its bounded steps."""
+"""The search of `solve` with each damping rule of the kernel, and its bounded steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ Array = np.ndarray
 
 
 def rules(robot: supple.Robot) -> list[KernelRule]:
-    """Return every damping rule of the kernel with defaults, and a `Region` with a direction."""
+    """Return every damping rule of the kernel with default values, and a `Region`
+    with a direction.
+    """
     own = Region.for_robot(robot)
     away = Region(100 * own.lambda2_max, 10 * own.size, direction=(1, 1, 0, 0, 0, 2))
     newton = damping.Optimal(0.8, newton=True)
@@ -36,7 +38,9 @@ def rules(robot: supple.Robot) -> list[KernelRule]:
 def descended(
     robot: supple.Robot, T: Array, q: Array, rule: KernelRule, max_step: float
 ) -> tuple[Array, int]:
-    """Iterate DLS from q in NumPy, without joints held at limits; return q and the iterations."""
+    """Iterate DLS from q in NumPy, without the joints held at limits; return q and the number of
+    iterations.
+    """
     before, iterations = None, 0
     while True:
         lin = PoseTask().linearize(robot, q, T)
@@ -45,7 +49,8 @@ def descended(
         wish = lin.J.T @ lin.e
         held = ((q <= robot.lower) & (wish < 0)) | ((q >= robot.upper) & (wish > 0))
         free = Linearization(np.where(held, 0, lin.J), lin.e, before=before)
-        dq = np.where(held, 0, DLS(rule, "svd")(free))  # LAPACK's zeros have rounding errors
+        # The singular values that LAPACK returns for zero have rounding errors.
+        dq = np.where(held, 0, DLS(rule, "svd")(free))
         before = Linearization(free.J, free.e)
         dq *= min(1.0, max_step / np.abs(dq).max())
         q, iterations = np.clip(q + dq, robot.lower, robot.upper), iterations + 1
@@ -88,7 +93,9 @@ def test_every_damping_rule_solves_targets_on_every_instruction_set(
 
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
-def test_the_memory_of_a_damping_rule_belongs_to_one_target(rule: KernelRule) -> None:
+def test_a_damping_rule_with_memory_does_not_carry_it_from_one_target_to_another(
+    rule: KernelRule,
+) -> None:
     T = PANDA.fk(PANDA.random(80, seed=23))
     whole = solve(PANDA, T, damping=rule, threads=1)
     order = np.random.default_rng(0).permutation(80)
@@ -101,8 +108,8 @@ def test_the_memory_of_a_damping_rule_belongs_to_one_target(rule: KernelRule) ->
 
 
 @each("rule", rules(PANDA), ids=key)
-def test_singular_and_unreachable_targets_give_no_nan(rule: KernelRule) -> None:
-    T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # singular: rank 5
+def test_solutions_of_singular_and_unreachable_targets_have_no_nan(rule: KernelRule) -> None:
+    T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # singular: J has rank 5
     T[1:, 2, 3] += 0.05, 4.0
     for found in (
         solve(PANDA, T, damping=rule, max_seeds=8),
@@ -113,7 +120,7 @@ def test_singular_and_unreachable_targets_give_no_nan(rule: KernelRule) -> None:
 
 
 def test_the_default_damping_of_a_search_is_the_norm_of_the_error() -> None:
-    # λ² = 0.005 ‖e‖, where a position error of the reach counts as much as a rotation of 1 rad. The
+    # λ² = 0.005 ‖e‖, where a position error as large as the reach counts as much as 1 rad. The
     # reach is the largest distance of the frame from its mean position.
     robot = PANDA
     rule = compile_problem(robot, None).rule

@@ -1,5 +1,6 @@
-"""`Solver` with every kind of task on every kind of robot: ball, planar and floating joints,
-prismatic joints, joints that mimic others, in any combination.
+"""`Solver` with every kind of task on robots with joints of every kind, in any combination.
+
+Joints include ball, planar and floating joints, prismatic joints, and joints that mimic others.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ MOVE = 0.4  # largest displacement of a joint [rad or m]
 
 
 def drawn(seed: int) -> sp.Robot:
-    """Return a robot: with all kinds of joints, with few of them, on a moving base, or plain."""
+    """Return a random robot: of all kinds of joints, of three kinds, of one to three joints, on a
+    moving base, or plain.
+    """
     rng = np.random.default_rng(seed)
     if seed % 5 == 0:
         return drawn_robot(seed)
@@ -45,7 +48,7 @@ def drawn(seed: int) -> sp.Robot:
 
 
 def drawn_tasks(robot: sp.Robot, rng: np.random.Generator) -> list[Task]:
-    """Return tasks of every kind that `solve` meets, for frames that move."""
+    """Return one task of every kind that `solve` can meet, for frames that move."""
     tip = str(rng.choice(robot.tips))
     rows = min(3, robot.nv)
 
@@ -73,14 +76,16 @@ def target_at(robot: sp.Robot, task: Any, q: Array) -> Array:
 
 
 def solver_of(robot: sp.Robot, tasks: Any, **options: Any) -> sp.Solver:
-    """Return a solver that tries two seeds where iterations run in Python, which are slow."""
+    """Return a solver, with only two seeds for open tasks, whose iterations in Python are slow."""
     if any(isinstance(task, OpenTask) for task in (tasks if isinstance(tasks, list) else [tasks])):
         options |= {"max_seeds": 2, "max_iterations": 200}
     return sp.Solver(robot, tasks, **options)
 
 
 def check(robot: sp.Robot, task: Task, targets: Array, found: Any) -> None:
-    """Check that solutions are configurations inside the limits, and that they meet the task."""
+    """Check that solutions are configurations inside the limits, and that those with success meet
+    the task.
+    """
     q = np.reshape(found.q, (-1, robot.nq))
     for k, name in enumerate(robot.position_names):
         if name in robot.joint_names:
@@ -97,11 +102,11 @@ def check(robot: sp.Robot, task: Task, targets: Array, found: Any) -> None:
 
 @pytest.mark.parametrize("seed", CASES)
 def test_every_task_on_every_robot_is_met_from_a_seed_nearby(seed: int) -> None:
-    """A seed that meets the task is returned as it is; one that is near converges."""
+    """A q0 that meets the task is returned unchanged; from a q0 nearby, the search converges."""
     robot, rng = drawn(seed), np.random.default_rng(seed + 1)
     q = robot.random(3, seed=seed)
     near = np.stack([robot.random(seed=rng) for _ in q])
-    near = robot.integrate(q, 0.02 * robot.difference(near, q))  # (within the limits)
+    near = robot.integrate(q, 0.02 * robot.difference(near, q))  # between two q within the limits
     for task in drawn_tasks(robot, rng):
         targets = np.stack([target_at(robot, task, one) for one in q])
         solver = solver_of(robot, task)
@@ -118,7 +123,7 @@ def test_every_task_on_every_robot_is_met_from_a_seed_nearby(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_several_tasks_of_any_kinds_are_met_together(seed: int) -> None:
+def test_several_tasks_of_any_kind_are_met_at_the_same_time(seed: int) -> None:
     robot, rng = drawn(seed), np.random.default_rng(seed + 2)
     every = drawn_tasks(robot, rng)
     q = robot.random(seed=seed)
@@ -163,13 +168,13 @@ def test_every_call_and_preference_accepts_every_robot(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", CASES)
 def test_no_joint_of_any_robot_moves_farther_than_max_move(seed: int) -> None:
-    """The displacement of a ball joint is a rotation from q0, wherever q0 is."""
+    """The displacement of a ball joint is the rotation vector from its orientation in q0."""
     robot, rng = drawn(seed), np.random.default_rng(seed + 4)
     q0 = robot.random(3, seed=seed)
     other = robot.random(3, seed=rng)
     step = robot.difference(other, q0)
     share = np.minimum(1, 0.9 * MOVE / np.abs(step).max(axis=1, keepdims=True))
-    q = robot.integrate(q0, share * step)  # (within the limits)
+    q = robot.integrate(q0, share * step)  # between two q within the limits
     for task in drawn_tasks(robot, rng):
         if isinstance(task, OpenTask):
             continue
@@ -188,8 +193,10 @@ def test_no_joint_of_any_robot_moves_farther_than_max_move(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_solutions_of_every_robot_do_not_depend_on_the_rest_of_a_batch(seed: int) -> None:
-    """The same bits for any order, number of threads and number of targets."""
+def test_a_solution_does_not_depend_on_the_other_targets_of_its_batch(seed: int) -> None:
+    """On every robot, solutions have the same bits for any order and number of
+    targets or threads.
+    """
     robot, rng = drawn(seed), np.random.default_rng(seed + 5)
     q = robot.random(80, seed=seed)
     for task in drawn_tasks(robot, rng)[:4]:

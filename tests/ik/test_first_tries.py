@@ -1,4 +1,4 @@
-"""First attempts of a new user work, or the error says what to do."""
+"""Typical first calls of a new user work, or raise an error that says what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_explain_before_the_first_step_is_refused() -> None:
         supple.Servo(supple.load("ur5e"), dt=0.01).explain()
 
 
-def test_a_list_of_one_task_takes_lists_of_one_command() -> None:
+def test_with_a_list_of_one_task_targets_and_velocities_are_lists_of_one() -> None:
     robot, q = supple.load("ur5e"), np.array([0.0, -1.2, 1.5, -1.0, -1.0, 0.3])
     twist = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.2])
     bare = supple.Servo(robot, robot.tips[0], dt=0.01)(q, twist)
@@ -51,7 +51,7 @@ def test_dt_and_gain_of_a_servo_cannot_be_changed() -> None:
 
 
 def test_optimal_damping_keeps_its_bound_at_limits_too() -> None:
-    """If joints are at limits, the others move faster, but the norm of q̇ stays at most Δ."""
+    """If some joints are at limits, the others may move faster, but ‖q̇‖ stays at most Δ."""
     robot = supple.load("panda")
     q = robot.neutral()
     q[3] = robot.upper[3]
@@ -66,7 +66,7 @@ def test_optimal_damping_keeps_its_bound_at_limits_too() -> None:
 
 
 def test_a_servo_in_a_reference_cycle_is_garbage_collected() -> None:
-    """If the globals of a user's step refer to the Servo, both are freed together."""
+    """If the globals of a user's step refer to the Servo that has the step, both are freed."""
     script = """
 import gc, numpy as np, supple
 robot = supple.load("ur5e")

@@ -1,4 +1,4 @@
-"""Random targets of robots on free bases: floating, planar, or virtual joints with long ranges."""
+"""Random targets of robots on bases that move freely: floating, planar, or on virtual joints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import supple as sp
 from sizes import nightly
 from supple.describe import Joint
 
-TARGETS = nightly(100_000 // 12, 120)  # number of targets of each robot on each base
+TARGETS = nightly(100_000 // 12, 120)  # number of targets for each pair of robot and base
 FILES = {
     "g1": ("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"),
     "anymal": (
@@ -21,11 +21,11 @@ FILES = {
         "share/example-robot-data/robots/anymal_c_simple_description/urdf/anymal.urdf",
     ),
 }
-LONG = 1000.0  # [m]
+LONG = 1000.0  # the virtual prismatic joints have the limits ±LONG [m]
 
 
 def virtual(robot: sp.Robot) -> sp.Robot:
-    """Return a robot on three prismatic joints of a kilometer and three revolute joints."""
+    """Return a robot on three prismatic joints, with limits of ±1 km, and three revolute joints."""
     described, axes = robot.description, np.eye(3)
     made, parent = [], "far"
     for i in range(6):
@@ -43,7 +43,9 @@ def virtual(robot: sp.Robot) -> sp.Robot:
 def test_nearly_all_random_targets_are_solved(
     name: str, base: str, robot_files: Callable[[str, str], Path]
 ) -> None:
-    """At least 99.99 % in a nightly run, and all of the fewer targets of an ordinary run."""
+    """A nightly run solves at least 99.99 % of its targets, an ordinary run all of
+    its fewer ones.
+    """
     fixed = sp.urdf(robot_files(*FILES[name])) if name in FILES else sp.load(name)
     robot = virtual(fixed) if base == "virtual" else fixed.with_base(base)
     tip = fixed.tips[-1]
@@ -55,7 +57,7 @@ def test_nearly_all_random_targets_are_solved(
 
 
 def limbs(name: str, robot: sp.Robot) -> list[sp.PoseTask | sp.PositionTask]:
-    """Return the tasks of all hands and feet, in an order in which hands and feet alternate."""
+    """Return the tasks of all hands and feet, with a foot after each hand."""
     if name == "g1":
         frames = ("left_ankle_roll_link", "left_rubber_hand", "right_ankle_roll_link")
         return [sp.PoseTask(frame) for frame in (*frames, "right_rubber_hand")]
@@ -73,7 +75,7 @@ def targets_of(robot: sp.Robot, tasks: list[sp.PoseTask | sp.PositionTask], q: n
 def check(
     robot: sp.Robot, tasks: list[sp.PoseTask | sp.PositionTask], found: sp.Solutions, targets: list
 ) -> None:
-    """Check that solutions meet all targets inside the limits."""
+    """Check that all targets are met inside the limits."""
     solved = np.asarray(found.success)
     for task, target, reached in zip(
         tasks, targets, targets_of(robot, tasks, found.q), strict=True
@@ -120,7 +122,7 @@ def test_a_free_base_takes_hands_and_feet_to_targets_a_kilometer_away(
 
 @pytest.mark.parametrize("base", ["floating", "virtual"])
 @pytest.mark.parametrize("name", FILES)
-def test_a_solution_near_q0_is_selected(
+def test_a_robot_on_a_free_base_gets_a_solution_near_q0(
     name: str, base: str, robot_files: Callable[[str, str], Path]
 ) -> None:
     fixed = sp.urdf(robot_files(*FILES[name]))
@@ -137,10 +139,9 @@ def test_a_solution_near_q0_is_selected(
     assert np.median(moves) < 0.5, moves
 
 
-def test_a_target_that_a_free_base_cannot_meet_is_not_converged(
+def test_targets_of_feet_farther_apart_than_the_legs_allow_are_not_called_converged(
     robot_files: Callable[[str, str], Path],
 ) -> None:
-    """Feet that are farther apart than the legs are long have no solution."""
     robot = sp.urdf(robot_files(*FILES["anymal"])).with_base("floating")
     tasks = limbs("anymal", robot)
     targets = [np.array([5.0 * k, 0.0, 0.0]) for k in range(len(tasks))]

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 DATA = "ManipulaPy_data"
 # Arms with offset wrists, which have no closed form.
 FILES = (f"{DATA}/xarm/xarm6_robot.urdf", f"{DATA}/fanuc_crx/crx10ia.urdf")
-INFINITE = 0.7 + np.pi  # the angle of q3 at which its half-angle tangent is infinite [rad]
+INFINITE = 0.7 + np.pi  # the angle of q3 [rad] whose half-angle tangent is infinite
 
 
 def any_arm(seed: int) -> sp.Robot:
@@ -29,7 +29,7 @@ def any_arm(seed: int) -> sp.Robot:
 
 
 def numbered(robot: sp.Robot, start: int) -> _core.GeneralSpec:
-    """Return the arm with its joints numbered from `start` on."""
+    """Return the arm with its joints numbered cyclically from `start` on."""
     arm = general_arm(robot, robot.tips[0])
     if arm is None:
         structure = robot.structure
@@ -54,7 +54,7 @@ def products(*factors: Array) -> Array:
 
 @pytest.mark.parametrize("start", range(6))
 def test_the_eliminated_equations_hold_at_a_solution(start: int) -> None:
-    """Both sides of the equations are equal for every joint from which the numbering starts."""
+    """Both sides of the equations are equal for each joint from which joints may be numbered."""
     robot = any_arm(1)
     arm = numbered(robot, start)
     q = robot.random(20, seed=2)
@@ -68,7 +68,9 @@ def test_the_eliminated_equations_hold_at_a_solution(start: int) -> None:
 
 
 def check_complete(robot: sp.Robot, q: Array, share: float) -> None:
-    """Check that all solutions reach the target, and that complete ones contain q."""
+    """Check that all solutions reach the targets, that those called complete contain q, and that at
+    least a share of them is complete.
+    """
     T = robot.fk(q)
     found = solve(robot, T, solutions="all")
     assert found.complete.mean() >= share
@@ -95,7 +97,7 @@ def test_all_solutions_are_found_for_arms_of_robot_files(
 
 
 def test_hidden_angles_with_an_infinite_tangent_are_found() -> None:
-    """If the hidden angle, q3, is π from its zero and tan(θ/2) infinite, another zero is used."""
+    """If q3, the hidden angle, is π from its zero, tan(θ/2) is infinite: another zero is used."""
     robot = any_arm(0)
     arm = general_arm(robot, robot.tips[0])
     assert arm is not None
@@ -110,8 +112,10 @@ def test_hidden_angles_with_an_infinite_tangent_are_found() -> None:
         assert contains(candidates[ends[i] - count[i] : ends[i]], q[i], 1e-6)
 
 
-def test_a_nearly_degenerate_numbering_is_not_wrongly_complete(robot_files: RobotFiles) -> None:
-    """If large entries of the matrix make eigenvalues inaccurate, complete candidates contain q."""
+def test_solutions_of_a_nearly_degenerate_numbering_contain_q_if_they_are_called_complete(
+    robot_files: RobotFiles,
+) -> None:
+    """With such a numbering of joints, large entries of the matrix make eigenvalues inaccurate."""
     robot = sp.urdf(robot_files("ManipulaPy", FILES[0]))
     q = np.array([-0.20675491, -1.07070052, -3.22237854, -0.05372969, -0.12294555, 1.96301948])
     q = q + 1e-5 * np.random.default_rng(1).normal(size=(50, 6))
@@ -126,7 +130,7 @@ def test_a_nearly_degenerate_numbering_is_not_wrongly_complete(robot_files: Robo
 
 
 def test_dependent_equations_are_reported_as_incomplete() -> None:
-    """Only five of the six equations of this numbering are independent: nothing is certain."""
+    """With this numbering of joints, only five of the six equations are independent."""
     robot = sp.load("puma560")
     targets = numbers_of(robot.fk(robot.random(20, seed=0)))
     assert not _core.general_candidates(numbered(robot, 1), targets, _core.GENERAL_ZERO_SETS)[
@@ -135,7 +139,7 @@ def test_dependent_equations_are_reported_as_incomplete() -> None:
 
 
 def near_folds(robot: sp.Robot, count: int, away: float) -> Array:
-    """Return configurations (count, 6) at a small distance from singular ones [rad]."""
+    """Return configurations (count, 6) at a distance of `away` [rad] from singular ones."""
     a, b = robot.random((2, 400), seed=6)
     sign = np.sign(np.linalg.det(robot.jacobian(a)))
     change = sign != np.sign(np.linalg.det(robot.jacobian(b)))
@@ -144,13 +148,14 @@ def near_folds(robot: sp.Robot, count: int, away: float) -> Array:
         middle = 0.5 * (a + b)
         same = np.sign(np.linalg.det(robot.jacobian(middle))) == sign
         a[same], b[~same] = middle[same], middle[~same]
-    moving = np.linalg.svd(robot.jacobian(a))[2][:, -1]  # the null vector of J: across the fold
+    # The null vector of J, along which solutions on the two sides of the fold separate.
+    moving = np.linalg.svd(robot.jacobian(a))[2][:, -1]
     return np.asarray(a + away * moving)
 
 
 @pytest.mark.parametrize("away", [1e-3, 1e-4, 3e-5, 1e-6, 0.0])
 def test_two_solutions_near_a_fold_are_found_or_reported_incomplete(away: float) -> None:
-    """Two solutions near a fold, at +away and -away, are found, or `complete` is False.
+    """Both solutions, at +away and -away from the fold, are found, or `complete` is False.
 
     Solutions closer than 1e-5 rad may be reported as one.
     """
@@ -161,7 +166,7 @@ def test_two_solutions_near_a_fold_are_found_or_reported_incomplete(away: float)
         assert near.any()
         if found.complete and away > 1e-5:
             assert near.sum() == 2
-            # A pose error of 1e-10 allows this error of the joints.
+            # A pose error of 1e-10 may come from an error of q as large as this.
             least = np.linalg.svd(robot.jacobian(one), compute_uv=False)[-1]
             assert contains(found.q, one, min(max(0.3 * away, 1e-10 / least), 0.9 * away))
 
@@ -181,7 +186,6 @@ def test_a_long_numerical_search_finds_no_further_solutions() -> None:
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 def test_closed_form_and_eigenvalues_give_the_same_solutions(name: str) -> None:
-    """The closed form and the eigenvalues are independent, and find the same solutions."""
     robot = sp.load(name).with_limits(lower=np.full(6, -np.pi), upper=np.full(6, np.pi))
     T = robot.fk(robot.random(100, seed=3))
     closed = solve(robot, T, solutions="all")

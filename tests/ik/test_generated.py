@@ -1,4 +1,4 @@
-"""Targets made by forward kinematics are met, for robots, tasks and units of every kind.
+"""Targets at configurations of random robots are met, for tasks and units of every kind.
 
 `make test-nightly` draws thousands of robots (`tests/support/generated.py`).
 """
@@ -21,19 +21,20 @@ from supple import SolveStatus
 
 Array = np.ndarray
 
-# Robots whose targets are easily missed: some rows in the axes of the frame,
-# half-open prismatic joints, sizes of kilometers, frames that only turn.
+# Robots whose targets are easily missed: some tasks have rows in the axes of the frame, some joints
+# are prismatic with one limit, some sizes are kilometers, and some frames only turn.
 HARD = (123227, 186260, 183276, 181420, 179676, 122272, 141774, 138666, 1023, 1326, 1438, 96)
-HARD += (6200546,)  # five joints of two kinds for six rows of two tasks
+HARD += (6200546,)  # five joints, of two kinds, for two tasks with six rows in all
 
 
-# Robots on which the unit of length easily matters: joints of both kinds at limits; lengths only in
-# screws, also among the joints that move the task; a frame that does not move; one half-open slide.
+# Robots on which a change of the unit of length easily changes results: revolute and prismatic
+# joints at limits; lengths only in screws, also between joints that move the task; a frame that
+# does not move; a prismatic joint with one limit.
 ODD = (920018, 6060303, 6080407, 6100032, 7100180)
 
 
 def test_reachable_targets_are_met() -> None:
-    """No reachable target is called unreachable, and at most 1 in 10^5 is not converged."""
+    """No reachable target is called unreachable, and at most 1 in 10^5 is not met."""
     missed = []
     count = nightly(CASES, 40)
     for seed in (*HARD, *range(FIRST, FIRST + count)):
@@ -45,7 +46,7 @@ def test_reachable_targets_are_met() -> None:
 
 @lru_cache(maxsize=64)
 def drawn(seed: int) -> generated.Case:
-    """Return a case with lengths of about 1 m."""
+    """Return a random case whose lengths are about 1 m."""
     return generated.case(seed, 100 if seed == ODD[0] else TARGETS, size=1.0)
 
 
@@ -58,7 +59,9 @@ def solved(seed: int, seeded: bool = False) -> tuple[Array, Array, Array]:
 
 
 def in_unit(case: generated.Case, factor: float, **options: Any) -> tuple[Array, Array, Array]:
-    """Solve a case with scaled lengths; return the status, q in the unscaled unit, and restarts."""
+    """Solve a case with lengths multiplied by a factor; return the status, q in the original unit,
+    and restarts.
+    """
     robot = rescaled(case.robot, factor)
     unit = np.where(robot.prismatic, factor, 1.0)
     tasks = tuple(with_length(task, factor) for task in case.tasks)
@@ -70,8 +73,10 @@ def in_unit(case: generated.Case, factor: float, **options: Any) -> tuple[Array,
 
 
 @pytest.mark.parametrize("exponent", [-20, -7, 1, 20, None])
-def test_scaling_lengths_by_a_power_of_two_scales_results_exactly(exponent: int | None) -> None:
-    """Floating-point numbers scale exactly by powers of two, so the results do as well."""
+def test_lengths_multiplied_by_a_power_of_two_give_results_multiplied_by_it_exactly(
+    exponent: int | None,
+) -> None:
+    """Multiplying floating-point numbers by a power of two causes no rounding errors."""
     seeds = range(FIRST, FIRST + max(8, CASES // 8))
     for seed in (*a_third(seeds, exponent), *ODD):
         case = drawn(seed)
@@ -86,7 +91,7 @@ def test_scaling_lengths_by_a_power_of_two_scales_results_exactly(exponent: int 
 
 
 def test_the_unit_of_length_does_not_change_the_status() -> None:
-    """Factors other than powers of two also change the rounding errors, but not the status."""
+    """Factors other than powers of two change rounding errors, but must not change the status."""
     for seed in range(FIRST, FIRST + max(8, CASES // 4)):
         factor = 10 ** np.random.default_rng((4, seed)).uniform(-6, 6)
         status = in_unit(drawn(seed), factor)[0]

@@ -1,4 +1,4 @@
-"""`solve(step=...)`: Buss's second mode, any step repeated until the targets are met."""
+"""`solve(step=...)` repeats any step until the targets are met, as in Buss's second mode."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def transcription(step: Step, robot: supple.Robot, T: Array, q: Array, count: in
 
 @each_step
 def test_every_step_leads_a_panda_to_poses_nearby(step: Step) -> None:
-    """Every step converges to a nearby pose, and the reported error is that of q."""
+    """With every step, the search converges to a nearby pose and reports the error at q."""
     rng = np.random.default_rng(0)
     T = PANDA.fk(Q + rng.uniform(-0.2, 0.2, (2, 7)))
     found = solve(
@@ -94,11 +94,11 @@ def test_every_step_leads_a_panda_to_poses_nearby(step: Step) -> None:
         position_tolerance=1e-4,
         rotation_tolerance=1e-4,
     )
-    np.testing.assert_allclose(one.q, found.q[1], atol=1e-12)  # regardless of the batch
+    np.testing.assert_allclose(one.q, found.q[1], atol=1e-12)  # alone as in the batch
 
 
 @each("name", ["pseudoinverse", "DLS", "SDLS", "clamped DLS"])
-def test_iterates_of_a_step_are_those_of_a_loop_in_numpy(name: str) -> None:
+def test_repeating_a_step_gives_the_configurations_of_a_loop_in_numpy(name: str) -> None:
     """Away from limits, q after 1 and 5 iterations equals that of the loop in NumPy."""
     T = PANDA.fk(Q + 0.3)
     for count in (1, 5):
@@ -113,7 +113,7 @@ FIGURE = ("DLS", "DLS of Buss", "clamped DLS", "SDLS", "truncated")
 
 
 def shown(robot: supple.Robot) -> Array:
-    """Return the positions (2, k, 3) of the end effectors in two random configurations."""
+    """Return the positions (2, k, 3) of the k end effectors in two random configurations."""
     q = np.random.default_rng(2).uniform(-0.4, 0.4, (2, robot.dof))
     return robot.fk(q, robot.tips)[..., :3, 3]
 
@@ -143,8 +143,8 @@ def test_figures_of_buss_reach_their_targets_by_repeated_steps(figure: str, name
     assert np.linalg.norm(reached - goal, axis=-1).max() <= 1e-3
 
 
-def test_the_transpose_of_many_effectors_only_comes_closer() -> None:
-    """On the double Y, the transpose halves the error but does not converge (Buss: "poor")."""
+def test_with_many_end_effectors_the_transpose_step_comes_closer_without_converging() -> None:
+    """On the double Y, the transpose halves the error; Buss calls its performance poor."""
     robot = supple.load("double_y")
     tasks, goal = [PositionTask(tip) for tip in robot.tips], shown(robot)[0]
     q0 = np.full(robot.dof, 0.05)
@@ -159,7 +159,7 @@ def test_the_transpose_of_many_effectors_only_comes_closer() -> None:
 
 
 def test_repeated_steps_stay_inside_limits_and_move_the_other_joints() -> None:
-    """q stays inside the limits, and joints at a limit do not stop the others."""
+    """q stays inside the limits, and a joint at its limit does not stop the other joints."""
     rng = np.random.default_rng(4)
     tight = PANDA.with_limits(lower=Q - 0.35, upper=Q + 0.35)
     T = tight.fk(Q + rng.choice([-0.35, 0.35, 0.2], (10, 7)))
@@ -169,8 +169,8 @@ def test_repeated_steps_stay_inside_limits_and_move_the_other_joints() -> None:
     assert found.success.sum() >= 9
 
 
-def test_priority_and_augmented_steps_solve_several_tasks() -> None:
-    """`Priority` and `Augmented`, which need one linearization per task, converge."""
+def test_priority_and_augmented_steps_meet_several_tasks() -> None:
+    """`Priority` and `Augmented` take one linearization for each task."""
     T = PANDA.fk(Q + 0.2)
     tasks = [PositionTask(), supple.OrientationTask()]
     for step in (Priority(SMALL), Augmented(damping.Constant(1e-3), [np.eye(3), 0.5])):
@@ -179,7 +179,9 @@ def test_priority_and_augmented_steps_solve_several_tasks() -> None:
 
 
 def test_a_search_by_a_step_never_claims_a_target_unreachable() -> None:
-    """With a step, statuses are NOT_CONVERGED, TIMEOUT and NONFINITE_INPUT, not UNREACHABLE."""
+    """The status of a target out of reach is NOT_CONVERGED or TIMEOUT; that of NaN is
+    NONFINITE_INPUT.
+    """
     far = PANDA.fk(Q).copy()
     far[0, 3] = 5.0
     found = solve(PANDA, far, q0=Q, step=SMALL, max_seeds=2)
@@ -203,8 +205,8 @@ def test_a_search_by_a_step_never_claims_a_target_unreachable() -> None:
         solve(PANDA, batch[1], step=SMALL)
 
 
-def test_restarts_solve_more_targets_than_one_start() -> None:
-    """Without q0, restarts follow the first start until one converges."""
+def test_restarts_meet_more_targets_than_one_start() -> None:
+    """Without q0, the search starts again until it converges."""
     rng = np.random.default_rng(6)
     T = PANDA.fk(rng.uniform(PANDA.lower + 0.2, PANDA.upper - 0.2, (10, 7)))
     seen: list[tuple[int, int]] = []
@@ -231,15 +233,15 @@ def test_restarts_solve_more_targets_than_one_start() -> None:
         ({"step": SMALL, "max_step": -1.0}, "max_step"),
     ],
 )
-def test_arguments_that_do_not_fit_together_are_refused_with_a_step(
+def test_arguments_that_a_search_with_a_step_cannot_use_are_refused(
     arguments: dict[str, object], words: str
 ) -> None:
-    """An argument that does not fit the others raises an error that names it."""
+    """The error names the argument that does not fit."""
     with pytest.raises(InputError, match=words):
         solve(PANDA, PANDA.fk(Q), **arguments)  # type: ignore[arg-type]
 
 
 def test_a_search_by_a_step_refuses_posture_tasks() -> None:
-    """The error names `NullSpace`, which moves toward a rest posture instead."""
+    """The error suggests `NullSpace`, which also moves toward a rest posture."""
     with pytest.raises(InputError, match="NullSpace"):
         solve(PANDA, [PANDA.fk(Q), Q], tasks=[PoseTask(), supple.PostureTask()], step=SMALL)

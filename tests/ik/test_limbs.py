@@ -1,4 +1,4 @@
-"""Limbs on a moving base: which joints are the base, and how few restarts their targets need."""
+"""Limbs on a moving base: which joints form the base, and how few restarts targets need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASKS = [
     HANDS[0],
     FEET[1],
     HANDS[1],
-]  # the tasks of the arms, which share the waist, are not adjacent
+]  # the tasks of the two arms, which share the waist, are not adjacent
 
 
 @cache
@@ -34,7 +34,7 @@ def targets_of(robot: sp.Robot, q: np.ndarray, tasks: list = TASKS) -> list[np.n
 
 
 @each(("base", "joints"), [("floating", 6), ("planar", 3)])
-def test_the_base_of_limbs_has_the_joints_that_move_all_of_them(base: str, joints: int) -> None:
+def test_the_joints_that_move_all_limbs_form_the_base(base: str, joints: int) -> None:
     robot = on(base)
     found = limbs_of(robot, TASKS)
     assert found is not None
@@ -48,13 +48,13 @@ def test_the_base_of_limbs_has_the_joints_that_move_all_of_them(base: str, joint
     )
 
 
-def test_only_several_independent_tasks_on_a_moving_base_have_limbs() -> None:
+def test_a_problem_has_limbs_only_if_several_independent_tasks_share_a_moving_base() -> None:
     assert limbs_of(on("fixed"), TASKS) is None
-    assert limbs_of(on("floating"), HANDS) is None  # the waist couples both
+    assert limbs_of(on("floating"), HANDS) is None  # both arms depend on the waist
     assert limbs_of(on("floating"), FEET[:1]) is None
 
 
-def test_with_a_task_relative_to_another_limb_seeds_do_not_place_the_base() -> None:
+def test_seeds_do_not_place_the_base_if_a_task_is_relative_to_another_limb() -> None:
     related = sp.PositionTask("left_hand", base="left_foot")
     found = limbs_of(on("floating"), [related, FEET[1]])
     assert found is not None
@@ -66,14 +66,14 @@ def test_with_a_task_relative_to_another_limb_seeds_do_not_place_the_base() -> N
 
 
 @pytest.mark.parametrize("base", ["floating", "planar"])
-def test_hands_and_feet_need_few_restarts(base: str) -> None:
+def test_most_targets_of_hands_and_feet_are_met_with_eight_seeds(base: str) -> None:
     robot = on(base)
     targets = targets_of(robot, robot.random(nightly(200, 80), seed=0))
     found = sp.Solver(robot, TASKS, max_seeds=8).batch(targets)
     assert np.mean(found.success) > 0.9
 
 
-def test_tasks_of_limbs_are_met_in_any_order() -> None:
+def test_tasks_of_limbs_are_met_whatever_the_order_in_which_they_are_given() -> None:
     robot = on("floating")
     q = robot.random(20, seed=1)
     order = [FEET[0], FEET[1], HANDS[0], HANDS[1]]
@@ -86,8 +86,8 @@ def test_tasks_of_limbs_are_met_in_any_order() -> None:
     )
 
 
-def test_the_fast_path_gives_the_fields_of_the_slow_one() -> None:
-    """The fast path converts quaternions as Python does."""
+def test_the_fast_path_of_a_solver_returns_the_values_of_its_slow_path() -> None:
+    """The fast path converts quaternions in C++, the slow path in Python."""
     robot = on("floating")
     q = robot.random(2, seed=2)
     target = [np.ascontiguousarray(one[0]) for one in targets_of(robot, q)]
@@ -106,8 +106,8 @@ def test_the_fast_path_gives_the_fields_of_the_slow_one() -> None:
 
 
 @pytest.mark.parametrize("base", ["floating", "planar"])
-def test_errors_of_limbs_are_in_the_order_of_the_tasks(base: str) -> None:
-    """This includes targets out of reach, where the errors tell which task is missed."""
+def test_reported_errors_of_limbs_are_in_the_order_of_the_tasks(base: str) -> None:
+    """If a target is out of reach, these errors tell which task misses it."""
     robot, solver = on(base), sp.Solver(on(base), tasks=[*TASKS, sp.PostureTask()])
     q = robot.random(3, seed=5)
     targets = targets_of(robot, q)

@@ -1,7 +1,7 @@
-"""Prismatic joints of any length, limited or not, are solved.
+"""Targets of robots with prismatic joints of any length, with or without limits, are met.
 
 The robot is a mobile manipulator: a base that slides along x and y and rotates carries a six-joint
-arm of about a meter. Targets come from forward kinematics, so each of them has a solution.
+arm of about a meter. Targets are poses at random configurations, so each of them has a solution.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_targets_of_an_arm_on_an_unlimited_base_are_met(far: float) -> None:
 
 
 def test_targets_100000_km_away_need_few_starts() -> None:
-    """Few starts suffice at 100,000 km, where floats resolve meters and doubles 10 nm."""
+    """At this distance, float32 resolves only meters, and float64 about 10 nm."""
     robot = mobile(None)
     q = robot.random(10 * COUNT, seed=0)
     q[:, :2] *= 1e8
@@ -51,7 +51,7 @@ def test_targets_100000_km_away_need_few_starts() -> None:
     assert np.all(found.success), (~found.success).sum()
 
 
-def test_a_single_target_200_km_away_is_solved() -> None:
+def test_a_single_target_200_km_away_is_met() -> None:
     robot = mobile(None)
     q = robot.neutral()
     q[:2] = 3e3, -2e5
@@ -59,7 +59,9 @@ def test_a_single_target_200_km_away_is_solved() -> None:
 
 
 @each("limit", [None, 1e3])
-def test_a_single_prismatic_joint_is_solved_with_and_without_limits(limit: float | None) -> None:
+def test_targets_of_a_single_prismatic_joint_are_met_with_and_without_limits(
+    limit: float | None,
+) -> None:
     rest = "" if limit is None else f'<limit lower="{-limit}" upper="{limit}"/>'
     robot = supple.urdf(
         f'<robot name="slider"><link name="a"/>{joint("b", "prismatic", "a", rest)}</robot>'
@@ -70,7 +72,7 @@ def test_a_single_prismatic_joint_is_solved_with_and_without_limits(limit: float
     np.testing.assert_allclose(beyond.q, [2e3 if limit is None else limit], atol=1e-6)
 
 
-def test_joints_with_wide_limits_get_no_needless_turns() -> None:
+def test_revolute_joints_with_wide_limits_make_no_needless_full_turns() -> None:
     links = '<link name="a"/>'
     parent = "a"
     for i, (axis, place) in enumerate(zip(AXES, PLACES, strict=True)):

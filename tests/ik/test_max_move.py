@@ -1,4 +1,4 @@
-"""`max_move`: the search stays within a box around q0, and finds what is inside."""
+"""`max_move` bounds the move of each joint from q0; solutions within the bound are found."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ ROUNDING = 1e-12
 
 
 def inside(robot, count, seed=0):
-    """Return q0 (count, n) inside the limits, at least a tenth of the range away from them."""
+    """Return q0 (count, n), at least a tenth of the joints' ranges away from the limits."""
     low, high = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
     return low + (high - low) * np.random.default_rng(seed).uniform(0.1, 0.9, (count, robot.dof))
 
@@ -37,7 +37,7 @@ def test_solutions_within_max_move_of_q0_are_found(name, bound):
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_a_search_with_max_move_converges_if_and_only_if_its_box_has_a_solution(name):
+def test_a_search_with_max_move_converges_exactly_where_a_solution_is_within_the_bound(name):
     robot = sp.load(name)
     count, half = nightly(200, 100), nightly(100, 50)
     q0 = inside(robot, count, seed=2)
@@ -59,7 +59,7 @@ def test_a_search_with_max_move_converges_if_and_only_if_its_box_has_a_solution(
     assert 0.2 * count < found.success.sum() < 0.8 * count
     far = ~found.success
     assert (found.status[far] == sp.SolveStatus.MAX_MOVE).all()
-    assert (found.moved <= bound + ROUNDING).all()  # the closest pose is in the box as well
+    assert (found.moved <= bound + ROUNDING).all()  # the closest pose also keeps the bound
     assert "max_move" in str(found)
     assert "max_move" in str(found[np.flatnonzero(far)[0]])
     batch = solve(robot, poses[:20], q0=q0[:20], solutions="all", max_move=bound)
@@ -121,7 +121,7 @@ def test_max_move_also_bounds_joints_that_move_no_task():
     q0 = inside(robot, 1, seed=9)[0]
     goal = robot.fk(q0 + 0.05)
     assert solve(robot, goal, q0=q0, max_move=0.1)
-    q0[6] = robot.upper[6] + 0.3  # moves no task, and must come back by more than the bound
+    q0[6] = robot.upper[6] + 0.3  # moves no task, and must return by more than max_move
     found = solve(robot, goal, q0=q0, max_move=0.1)
     assert found.status == sp.SolveStatus.MAX_MOVE
     assert found.moved == pytest.approx(0.3)
@@ -138,7 +138,7 @@ def test_several_solutions_are_all_within_max_move():
     assert (every.moved <= 0.6 + ROUNDING).all()
 
 
-def test_targets_whose_gpu_solutions_are_too_far_from_q0_are_searched_again(monkeypatch):
+def test_targets_whose_gpu_solutions_exceed_max_move_are_searched_again(monkeypatch):
     robot = sp.load("ur5e")
     q0 = inside(robot, 50, seed=11)
     poses = robot.fk(q0 + np.random.default_rng(12).uniform(-0.53, 0.53, q0.shape))

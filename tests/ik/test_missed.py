@@ -1,4 +1,4 @@
-"""`missed` and `reasons`: which tasks a result did not meet, how much is missing, and why."""
+"""`missed` and `reasons`: which tasks a result missed, by how much, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supple.describe import Description, Joint
 
 
 def far_targets(robot: sp.Robot, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return targets (B, 3) of two frames of which some are reached and some are not."""
+    """Return targets (B, 3) of two frames; some are in reach and some are not."""
     rng = np.random.default_rng(seed)
     q = robot.random(24, seed=seed)
     tip = robot.fk(q, robot.tips[0])[:, :3, 3]
@@ -21,7 +21,7 @@ def far_targets(robot: sp.Robot, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_missed_is_the_error_of_tasks_beyond_their_tolerances(seed: int) -> None:
+def test_missed_is_the_error_of_a_task_that_is_not_met_and_otherwise_zero(seed: int) -> None:
     robot = sp.load("panda")
     tasks = [PositionTask(robot.tips[0]), PositionTask("panda_link4")]
     found = sp.Solver(robot, tasks).batch(far_targets(robot, seed))
@@ -39,16 +39,16 @@ def test_missed_is_the_error_of_tasks_beyond_their_tolerances(seed: int) -> None
             assert sentence.startswith(name)
 
 
-def test_the_reason_is_the_other_task_a_limit_or_the_reach() -> None:
+def test_a_task_is_missed_because_of_another_task_a_joint_limit_or_the_reach() -> None:
     robot = sp.load("panda")
     tip, frames = robot.tips[0], (robot.tips[0], "panda_link4")
     at = robot.fk(robot.random(1, seed=3)[0], frames)[:, :3, 3]
-    # Two places for the same point: each holds the other back.
+    # Two targets for the same point: meeting either would make the error of the other larger.
     twice = [PositionTask(tip), PositionTask(tip)]
     found = solve(robot, [at[0] + [0.03, 0, 0], at[0]], tasks=twice)
     assert len(found.reasons) == 2
     assert all("would be missed by more" in each for each in found.reasons)
-    # A base that slides on a rail of 0.1 m, and a second point that is met by a joint of its own.
+    # A base on a rail of 0.1 m cannot reach its target; another point, moved by its own joint, can.
     joints = (
         Joint("rail", "prismatic", "base", "car", axis=(1, 0, 0), lower=0.0, upper=0.1),
         Joint("lift", "prismatic", "base", "cabin", axis=(0, 0, 1), lower=0.0, upper=1.0),
@@ -61,7 +61,7 @@ def test_the_reason_is_the_other_task_a_limit_or_the_reach() -> None:
     assert found.reasons == ("PositionTask of 'car' by 200.0 mm: rail at its limit",)
 
 
-def test_one_task_has_the_reason_of_the_status() -> None:
+def test_the_reason_for_missing_the_only_task_is_that_of_the_status() -> None:
     robot = sp.load("ur5e")
     found = solve(robot, [3.0, 0, 0], tasks=PositionTask())
     assert found.status == SolveStatus.UNREACHABLE

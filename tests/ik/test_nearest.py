@@ -1,4 +1,4 @@
-"""Laws of the solution nearest to a seed: how it is chosen and refined."""
+"""How the solution nearest to q0 is selected and refined."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ HAND = PositionTask(rows=("x", "y"))
 @each("length", [2.0**-20, 0.5, 4.0, 2.0**25])
 @each("pinned", [False, True])
 def test_the_length_of_an_axis_target_does_not_matter(pinned: bool, length: float) -> None:
-    """Axis targets scaled by a power of two give the same bits, with and without a position."""
+    """Solutions have the same bits if the vector of an axis target is multiplied by
+    a power of two.
+    """
     robot = supple.load("panda")
     axis, position = AxisTask("panda_link8", (1, 0, 0)), PositionTask("panda_link8")
     for T in robot.fk(robot.random(20, seed=41), "panda_link8"):
@@ -44,7 +46,9 @@ def test_a_solution_close_to_q0_is_returned_without_restarts() -> None:
 
 @pytest.mark.parametrize(("name", "joint"), [("ur5e", 2), ("panda", 5)])
 def test_a_singular_target_near_q0_is_reached_without_restarts(name: str, joint: int) -> None:
-    """Where the damped search stalls, Newton's method continues, without another seed."""
+    """Where the damped search stalls, Newton's method continues from the same q,
+    without a restart.
+    """
     robot, rng, slow = supple.load(name), np.random.default_rng(42), damping.Constant(0.1)
     for q in 0.6 * robot.random(60, seed=43):
         q[joint] = 0.0
@@ -56,8 +60,8 @@ def test_a_singular_target_near_q0_is_reached_without_restarts(name: str, joint:
         assert np.abs(found.q - q0).max() < 0.2
 
 
-def test_for_unreachable_targets_the_pose_found_from_q0_is_near_the_closest() -> None:
-    """The pose found from q0 is returned if its squared error is <= 1.2 times the smallest."""
+def test_for_targets_out_of_reach_the_pose_found_from_q0_is_nearly_the_closest() -> None:
+    """Its squared error is at most 1.2 times that of the closest pose found without q0."""
     robot, hand = supple.load("panda"), PositionTask("panda_link8")
     p = robot.fk(robot.random(40, seed=46))[:, :3, 3]
     p *= (1.5 / np.linalg.norm(p, axis=1))[:, None]
@@ -70,7 +74,7 @@ def test_for_unreachable_targets_the_pose_found_from_q0_is_near_the_closest() ->
 
 
 def drawn(robot: supple.Robot, q: Array, p: Array, q0: Array) -> Array:
-    """Move q within the solutions of the target to a local minimum of ‖q - q0‖, in NumPy."""
+    """Move q along the self-motion toward a local minimum of ‖q - q0‖, in NumPy."""
     for _ in range(2000):
         J = robot.jacobian(q)[:2]
         back = np.linalg.pinv(J) @ (p - robot.fk(q)[:3, 3])[:2]
@@ -83,7 +87,7 @@ def drawn(robot: supple.Robot, q: Array, p: Array, q0: Array) -> Array:
 
 
 def test_no_self_motion_brings_the_nearest_solution_closer_to_q0() -> None:
-    """No self-motion brings a solution that is far from q0 closer to q0."""
+    """Only solutions that the search found after a restart, so not from q0 itself, are compared."""
     robot = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)])
     rng, count, drawn_pairs = np.random.default_rng(44), 0, nightly(40, 16)
     for q, q0 in rng.uniform(-2.5, 2.5, (drawn_pairs, 2, 3)):

@@ -1,4 +1,6 @@
-"""Routes with the fewest changes: compared with all routes through small graphs."""
+"""`fewest_changes` finds the route with the fewest reconfigurations: it is compared with every
+route through small random graphs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ Move = tuple[int, int]
 
 
 def random_graph(seed: int, branches: bool, cost: Cost) -> PathGraph:
-    """Return a graph of 5 layers of up to 4 configurations, with steps, or columns as branches."""
+    """Return a graph of 5 layers of up to 4 configurations; routes follow columns if `branches`,
+    else random steps.
+    """
     rng = np.random.default_rng(seed)
     count, k = 5, 4
     q = rng.normal(size=(count, k, 2))
@@ -51,7 +55,9 @@ def continuous(graph: PathGraph, i: int, a: int, b: int) -> bool:
 
 
 def routes(graph: PathGraph, i: int, a: int, changes: int) -> Iterator[tuple[int, float]]:
-    """Yield (number of changes, cost) of each route from configuration a of layer i to the end."""
+    """Yield (number of changes, cost) of each route from configuration a of layer i to the end that
+    has at most `changes` changes.
+    """
     if i == len(graph.x) - 1:
         yield 0, 0.0
         return
@@ -114,14 +120,14 @@ def test_no_route_has_fewer_changes_or_a_smaller_cost(
     assert cost_of(graph, parts) == pytest.approx(least, abs=1e-12)
 
 
-def test_a_route_ends_before_an_empty_layer() -> None:
+def test_a_route_ends_before_a_layer_without_configurations() -> None:
     graph = random_graph(3, True, Cost())
     graph.q[3:] = np.nan
     parts = fewest_changes(graph, np.nonzero(np.isfinite(graph.q[0, :, 0]))[0])
     assert parts[-1].layers[-1] == 2
 
 
-def test_a_route_is_cut_where_its_step_is_removed_from_the_graph() -> None:
+def test_a_route_changes_where_the_only_step_is_removed_from_the_graph() -> None:
     q, own = np.zeros((3, 1, 2)), np.array([0])
     graph = PathGraph(np.arange(3.0), q, None, Cost())
     assert len(fewest_changes(graph, own)) == 1
@@ -133,7 +139,9 @@ def test_a_route_is_cut_where_its_step_is_removed_from_the_graph() -> None:
 
 
 class Fixed(Layers):
-    """Layers of given configurations (L, P, n), with steps within columns or between all."""
+    """Layers of given configurations (L, P, n), with steps within columns if `branches`, else
+    between all configurations.
+    """
 
     def __init__(self, q: Array, branches: bool) -> None:
         columns = np.arange(q.shape[1])
@@ -149,8 +157,10 @@ class Fixed(Layers):
 
 @each("branches", [True, False])
 @each("seed", range(10))
-def test_a_route_cut_at_one_place_is_not_tried_again_there(seed: int, branches: bool) -> None:
-    """A cut removes the step there from all columns that contain (nearly) the same step."""
+def test_a_route_cut_at_one_step_is_not_followed_by_a_route_with_the_same_step(
+    seed: int, branches: bool
+) -> None:
+    """A cut removes the step from all columns that contain it, up to 1e-6."""
     rng = np.random.default_rng(seed)
     few = rng.normal(size=(6, 2, 3))
     layers = Fixed(few[:, rng.permutation(np.repeat([0, 1], 4))], branches)

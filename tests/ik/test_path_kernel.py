@@ -1,4 +1,4 @@
-"""Compiled parts of `plan_path`: targets between given ones, tracks, choice of distinct samples."""
+"""The compiled parts of `plan_path`: interpolated targets, tracks, and the choice of samples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def problem(poses: Array, robot: sp.Robot = PANDA) -> PathProblem:
 
 
 def matrices(numbers: Array) -> Array:
-    """Return the poses (K, 4, 4) of targets in the kernel's layout (K, 12)."""
+    """Return the poses (K, 4, 4) of targets that are given in the kernel's layout (K, 12)."""
     made = np.tile(np.eye(4), (len(numbers), 1, 1))
     made[:, :3] = numbers.reshape(-1, 4, 3).swapaxes(1, 2)
     return made
@@ -54,8 +54,8 @@ def test_targets_between_samples_of_a_path_are_interpolated_poses(turn: float) -
 
 
 @each("seed", ["ur5e", *seeds(12)])
-def test_an_unwound_sequence_has_the_same_poses_and_no_full_turns(seed: str | int) -> None:
-    """This includes robots with ball joints, whose displacements cannot be added to q."""
+def test_unwinding_a_sequence_keeps_its_poses_and_removes_full_turns(seed: str | int) -> None:
+    """The robots include some with ball joints, for which q is not the sum of displacements."""
     robot = sp.load(seed) if isinstance(seed, str) else moving(seed)
     q = robot.random(30, seed=1)
     path = problem(robot.fk(q[:2], robot.tips[0]), robot)
@@ -69,7 +69,7 @@ def test_an_unwound_sequence_has_the_same_poses_and_no_full_turns(seed: str | in
     np.testing.assert_allclose(path.wrapped(away), 0, atol=1e-9 * (1 + np.abs(q).max()))
 
 
-def test_a_track_is_exact_and_keeps_to_the_path() -> None:
+def test_a_track_meets_every_pose_without_jumps_and_can_be_tracked_back() -> None:
     poses = line(np.array([0.05, -0.1, 0.05]), 0.2, 9)
     path = problem(poses)
     x = np.arange(9.0)[None]
@@ -85,7 +85,7 @@ def test_a_track_is_exact_and_keeps_to_the_path() -> None:
 
 
 def test_a_track_ends_where_the_path_jumps() -> None:
-    """The last pose needs only a small joint motion, but the path makes a detour to it."""
+    """The last pose is near the first one in joints, but the pose between them is out of reach."""
     poses = line(np.array([0.0, 0.02, 0.0]), 0.0, 3)
     path = problem(poses)
     far = path.targets.numbers.copy()
@@ -95,8 +95,7 @@ def test_a_track_ends_where_the_path_jumps() -> None:
     assert np.isnan(made[1]).all()
 
 
-def test_a_track_divides_steps_that_are_too_long() -> None:
-    """A joint moves farther along the path than one step allows."""
+def test_a_track_divides_a_joint_motion_that_is_too_long_for_one_step() -> None:
     s = np.linspace(0, 1, 33)[:, None]
     path = problem(PANDA.fk(HOME + s * [1.8, 0, 0, 0, 0, 0, 0]))
     x = path.targets.x[[0, -1]][None]
@@ -107,7 +106,7 @@ def test_a_track_divides_steps_that_are_too_long() -> None:
     np.testing.assert_allclose(PANDA.fk(made)[0], expected, atol=2e-7)
 
 
-def test_configurations_are_thinned_to_a_minimum_distance() -> None:
+def test_thinning_keeps_each_configuration_at_a_minimum_distance_from_those_kept_before() -> None:
     rng = np.random.default_rng(0)
     q, known = rng.uniform(-4, 4, (60, 2)), rng.uniform(-4, 4, (5, 2))
     turns = np.array([2 * np.pi, 0.0])
@@ -139,7 +138,7 @@ def test_the_path_graph_has_all_steps_to_near_configurations() -> None:
         np.testing.assert_array_equal([a, b], near)
 
 
-def test_nearest_pairs_are_those_of_an_exhaustive_comparison() -> None:
+def test_mutually_nearest_configurations_are_those_of_an_exhaustive_comparison() -> None:
     rng = np.random.default_rng(2)
     before, after = rng.uniform(-4, 4, (2, 30, 5, 2))
     before[3, 4] = after[5, 3:] = np.nan

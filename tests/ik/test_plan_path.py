@@ -24,7 +24,7 @@ HOME = np.array([0.3, -1.2, 1.6, -0.4, 1.1, 0.2])
 
 
 def line(robot: sp.Robot, q: Array, move: Array, turn: Array, count: int = 60) -> Array:
-    """Return poses on a straight line from the pose of q, with a constant rate of rotation."""
+    """Return poses on a straight line from the pose at q, with a constant angular velocity."""
     s = np.linspace(0, 1, count)[:, None]
     T = np.tile(robot.fk(q), (count, 1, 1))
     T[:, :3, 3] += s * move
@@ -33,7 +33,9 @@ def line(robot: sp.Robot, q: Array, move: Array, turn: Array, count: int = 60) -
 
 
 def off_path(robot: sp.Robot, poses: Array, found: sp.paths.PlannedPath, times: int = 100) -> Array:
-    """Return the largest deviations from a path [m], [rad], at `times` points per pose."""
+    """Return the largest deviations from a path in position [m] and rotation [rad], at `times`
+    points per pose.
+    """
     worst = np.zeros(2)
     for piece in found.pieces:
         if len(piece) == 1:
@@ -47,8 +49,8 @@ def off_path(robot: sp.Robot, poses: Array, found: sp.paths.PlannedPath, times: 
 
 
 def tracked(robot: sp.Robot, q: Array, paths: Array, parts: int = 20) -> NDArray[np.bool_]:
-    """Return whether solutions (K, n) can be tracked along paths (K, count, 4, 4) in the limits,
-    by Newton's method.
+    """Return a mask (K,): whether Newton's method can follow paths (K, count, 4, 4) from solutions
+    (K, n) inside the limits.
     """
     good = np.ones(len(q), bool)
     for A, B in pairwise(paths.swapaxes(0, 1)):
@@ -70,7 +72,7 @@ def tracked(robot: sp.Robot, q: Array, paths: Array, parts: int = 20) -> NDArray
     return good
 
 
-def test_lines_with_a_branch_are_followed_without_a_jump() -> None:
+def test_lines_that_one_branch_can_follow_are_followed_without_a_jump() -> None:
     lines, starts, count = [], [], nightly(8, 4)
     for seed in range(count):
         rng = np.random.default_rng(seed)
@@ -91,7 +93,7 @@ def test_lines_with_a_branch_are_followed_without_a_jump() -> None:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda", "iiwa14"])
-def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
+def test_the_tool_stays_on_the_path_between_the_samples_of_q(name: str) -> None:
     robot = sp.load(name)
     q = HOME if robot.dof == 6 else np.array([0.2, 0.5, 0.1, -1.6, 0.2, 1.5, 0.3])
     poses = line(robot, q, np.array([0.1, -0.2, 0.1]), np.array([0.2, 0.1, -0.2]), 25)
@@ -104,7 +106,7 @@ def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
 
 
 def test_plan_path_adds_samples_near_a_singularity() -> None:
-    near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular if joint 5 is at 0
+    near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular where joint 5 is at 0
     first, last = UR5E.fk(near), UR5E.fk(near)
     first[1, 3] -= 0.2
     last[1, 3] += 0.2
@@ -121,11 +123,12 @@ def test_plan_path_adds_samples_near_a_singularity() -> None:
 @pytest.mark.parametrize(
     "degrees", [(0, -70, 100, -120, 0, 0), (0, -60, 80, -100, 0, 0), (30, -80, 110, -60, 0, 20)]
 )
-def test_a_line_through_a_singular_target_stays_on_its_branch(
+def test_a_line_through_a_singular_target_is_followed_without_a_jump(
     degrees: tuple[float, ...], count: int
 ) -> None:
-    """With an odd number of targets, the one in the middle has a continuum of solutions. The branch
-    passes between the samples of the continuum."""
+    """With an odd number of targets, the middle one is singular and has a continuum of solutions,
+    of which only samples are known. The motion passes between these samples.
+    """
     robot = sp.load("ur5e")
     singular = np.radians(np.array(degrees, dtype=float))
     across = np.array([-np.sin(singular[0]), np.cos(singular[0]), 0.0])
@@ -140,7 +143,7 @@ def test_a_line_through_a_singular_target_stays_on_its_branch(
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda"])
-def test_a_first_target_out_of_reach_ends_the_path(name: str) -> None:
+def test_a_path_whose_first_target_is_out_of_reach_ends_there(name: str) -> None:
     far = np.stack([sp.pose([2.4, y, 0.4], rpy=[np.pi, 0, 0]) for y in (-0.1, 0.0, 0.1)])
     found = sp.plan_path(sp.load(name), far)
     assert not found.success
@@ -159,7 +162,7 @@ def test_the_branch_with_the_least_motion_is_chosen() -> None:
     assert max(motions) > 1.05 * own
 
 
-def test_plan_path_chooses_the_branch_of_the_smallest_cost() -> None:
+def test_plan_path_chooses_the_branch_with_the_smallest_cost() -> None:
     poses = line(UR5E, HOME, np.array([0.05, 0.05, 0.0]), np.zeros(3))
     up = sp.plan_path(UR5E, poses, prefer=lambda q: -q[2])
     down = sp.plan_path(UR5E, poses, prefer=lambda q: q[2])
@@ -178,8 +181,10 @@ def test_plan_path_begins_at_the_given_q0() -> None:
 
 @pytest.mark.parametrize("beyond", [1e-3, 0.1, 6.0])
 @pytest.mark.parametrize("name", ["ur5e", "panda"])
-def test_a_start_outside_the_limits_returns_inside(name: str, beyond: float) -> None:
-    """As in a Servo, the joints first return inside their limits; then they stay there."""
+def test_joints_that_start_outside_their_limits_first_return_inside(
+    name: str, beyond: float
+) -> None:
+    """After this first motion, as in a Servo, the joints stay inside their limits."""
     robot = sp.load(name)
     q0 = HOME.copy() if robot.dof == 6 else np.array([0.2, 0.5, 0.1, -1.6, 0.2, 1.5, 0.3])
     q0[0] = robot.upper[0] + beyond
@@ -200,7 +205,9 @@ def test_a_start_outside_the_limits_returns_inside(name: str, beyond: float) -> 
 
 
 def test_a_path_starts_where_the_joint_limits_allow_the_whole_motion() -> None:
-    """If the last joint must move by 3.5 rad, it starts where its limits allow this."""
+    """The path turns the last joint by 3.5 rad, so the joint must start far enough
+    from its limit.
+    """
     s = np.linspace(0, 1, 80)
     q = HOME + np.outer(s, [0, 0, 0, 0, 0, 3.5]) + [0, 0, 0, 0, 0, 2.0]
     found = sp.plan_path(UR5E, UR5E.fk(q))
@@ -239,7 +246,7 @@ def test_plan_path_names_the_first_pose_out_of_reach() -> None:
 
 
 def test_a_reconfiguration_is_reported_and_timed() -> None:
-    """Where the wrist would exceed its limit, the motion continues after a 2π wrap."""
+    """Where the last joint would exceed its limit, the motion continues after a turn by 2π."""
     low, high = UR5E.lower.copy(), UR5E.upper.copy()
     low[5], high[5] = -3.3, 3.3
     robot = UR5E.with_limits(lower=low, upper=high)
@@ -259,8 +266,8 @@ def test_a_reconfiguration_is_reported_and_timed() -> None:
     np.testing.assert_allclose(motion.q[-1], found.q[-1], atol=1e-9)
 
 
-def test_reconfigurations_need_no_closed_form() -> None:
-    """The first joint cannot make the one and a half turns about the base in one motion."""
+def test_arms_without_a_closed_form_also_reconfigure_along_a_path() -> None:
+    """The path goes around the base one and a half times, more than the range of joint 1."""
     arm = sp.dh([(0.4, 0, 0, 0), (0.3, 0, 0, 0), (0.2, 0, 0, 0)], limits=[(-2, 2)] * 3)
     a = np.linspace(0, 3 * np.pi, 200)
     circle = np.stack([0.5 * np.cos(a), 0.5 * np.sin(a), 0 * a], axis=1)
@@ -280,7 +287,7 @@ def test_repeated_targets_do_not_slow_down_the_motion() -> None:
     assert twice.timed(limits).t[-1] == once.timed(limits).t[-1]
 
 
-def test_a_function_of_the_path_length_is_followed() -> None:
+def test_plan_path_follows_poses_given_by_a_function_of_the_path_length() -> None:
     T = UR5E.fk(HOME)
 
     def circle(s: float) -> Array:

@@ -1,4 +1,4 @@
-"""The fewest reconfigurations: an exhaustive search over dense samples never needs fewer."""
+"""`plan_path` never needs more reconfigurations than an exhaustive search over dense samples."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Array = NDArray[np.float64]
 
 UR5E = sp.load("ur5e")
 PANDA = sp.load("panda")
-DENSE = 20  # samples of the oracle for each target
-NEAR = 0.02  # largest step between samples of one branch [rad]; at a fold, 0.05 mm of the tool
+DENSE = 20  # number of samples in the exhaustive search for each target
+# Largest step between samples of one branch [rad]; near a fold, the tool moves by 0.05 mm.
+NEAR = 0.02
 
 
 def wandering(rng: np.random.Generator, joints: int, turns: Array) -> Array:
@@ -30,7 +31,7 @@ def wandering(rng: np.random.Generator, joints: int, turns: Array) -> Array:
 
 
 def dense(poses: Array) -> Array:
-    """Return the poses of a path with interpolated ones between them, DENSE per interval."""
+    """Return the poses of a path, with interpolated poses between them: DENSE per interval."""
     f = np.arange(DENSE) / DENSE
     every = [sp.poses.interpolate(A, B, f) for A, B in pairwise(poses)]
     return np.concatenate([*every, poses[-1:]])
@@ -45,16 +46,16 @@ def solutions(robot: sp.Robot, poses: Array) -> list[Array]:
 def fewest(layers: list[Array], each: int, near: float) -> int | None:
     """Return the fewest reconfigurations along a path; None if a target has no solution.
 
-    `layers` are the solutions of all samples, `each` of them per target. A motion may continue to
-    every solution within `near`. Reconfigurations are allowed at targets, and between two targets
-    only if no motion connects them.
+    `layers` are the solutions of all samples; every `each`-th sample is a target. A motion may
+    continue to every solution within `near`. Reconfigurations are allowed at targets, and between
+    two targets only if no motion connects them.
     """
     if any(not len(q) for q in layers[::each]):
         return None
     changes = np.zeros(len(layers[0]))
     for i in range(0, len(layers) - 1, each):
         interval = layers[i : i + each + 1]
-        # The motion continues, or changes to another solution at the target before the interval.
+        # The motion enters the interval without a change, or after one at the target before it.
         passed = carried(np.minimum(changes, changes.min() + 1), interval, near)
         if not np.isfinite(passed).any():
             passed[:] = changes.min() + 1
@@ -63,7 +64,9 @@ def fewest(layers: list[Array], each: int, near: float) -> int | None:
 
 
 def carried(changes: Array, layers: list[Array], near: float) -> Array:
-    """Return the fewest changes up to each solution of the last layer, without a further one."""
+    """Return, for each solution of the last layer, the fewest changes of a motion that ends there
+    without a change between the layers.
+    """
     for before, after in pairwise(layers):
         step = np.abs(after[:, None] - before).max(axis=2, initial=0.0)
         changes = np.where(step < near, changes, np.inf).min(axis=1, initial=np.inf)
@@ -77,7 +80,7 @@ JOINT = PANDA.joint_names.index("panda_joint5")
 
 @cache
 def frozen() -> list[tuple[float, sp.Solver]]:
-    """Return solvers of LIMITED with joint 5 frozen at each value of a grid."""
+    """Return a solver of LIMITED with joint 5 frozen, for each value of a grid."""
     grid = np.linspace(LIMITED.lower[JOINT], LIMITED.upper[JOINT], 120)
     return [(x, sp.Solver(LIMITED.freeze({PANDA.joint_names[JOINT]: x}))) for x in grid]
 
@@ -91,10 +94,12 @@ def on_grid(poses: Array) -> list[Array]:
     return np.split(q[np.argsort(of, kind="stable")], ends[:-1])
 
 
-# 38: targets next to a fold of the elbow
+# 38: targets beside a fold of the elbow
 @pytest.mark.parametrize("seed", [*range(nightly(24, 4)), 38])
 def test_planned_paths_of_six_joints_have_the_fewest_reconfigurations(seed: int) -> None:
-    """Where joints would leave their ranges, `plan_path` needs no more changes than the search."""
+    """Limits force reconfigurations; `plan_path` needs no more of them than the
+    exhaustive search.
+    """
     rng = np.random.default_rng(seed)
     middle = rng.uniform(-1, 1, 6)
     room = rng.uniform(2.6, 3.1, 6)
@@ -112,7 +117,7 @@ def test_planned_paths_of_six_joints_have_the_fewest_reconfigurations(seed: int)
         assert min(np.abs(robot.fk(change.before) - poses[at - k]).max() for k in (0, 1)) < 1e-6
 
 
-@pytest.mark.parametrize("seed", [*range(nightly(8, 1)), 45])  # 45: a passage along joint limits
+@pytest.mark.parametrize("seed", [*range(nightly(8, 1)), 45])  # 45: a motion along joint limits
 def test_planned_paths_of_seven_joints_have_the_fewest_reconfigurations(seed: int) -> None:
     rng = np.random.default_rng(seed)
     turns = rng.uniform(-1, 1, 7) * ROOM
@@ -134,7 +139,7 @@ def test_planned_paths_of_seven_joints_have_the_fewest_reconfigurations(seed: in
 def test_a_path_ends_at_a_target_out_of_reach_after_refining_few_routes(
     monkeypatch: pytest.MonkeyPatch, first: int, count: int, tasks: sp.PositionTask | None
 ) -> None:
-    """Few routes are refined, although only the reachable targets have sampled configurations."""
+    """Only targets in reach have sampled configurations; few routes through them are refined."""
     routes: list[Any] = []
     T = np.tile(PANDA.fk([0.0, -0.6, 0.0, -2.2, 0.0, 1.7, 0.8]), (500, 1, 1))
     T[:, 1, 3] += np.linspace(-0.03, 0.03, 500)

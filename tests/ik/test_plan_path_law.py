@@ -1,7 +1,7 @@
 """Laws of `plan_path` over robots, tasks and paths drawn from a seed.
 
 Every path has a result: configurations and splines without NaN, inside the limits everywhere, with
-the deviation that is reported, and a reason where the path ends. SUPPLE_PATHS sets the number of
+the reported deviation, and a reason where the path ends early. SUPPLE_PATHS sets the number of
 paths (default 24).
 """
 
@@ -23,14 +23,17 @@ Array = np.ndarray
 
 PATHS = int(os.environ.get("SUPPLE_PATHS", "24"))
 ROUNDING = 1e-12
-# Seeds among 10^4 whose paths provoke errors: a solution of a misaligned arm off the path, a target
-# within the tolerances called out of reach, a joint that turns beyond its limit.
+# Seeds, among 10^4, with paths on which errors are likely: a solution of a misaligned arm that is
+# off the path, a target within the tolerances that is called out of reach, a joint that turns
+# beyond its limit.
 HARD = (406, 623, 1491, 4069, 9307)
-PARTS = 6  # tests among which the paths are divided
+PARTS = 6  # number of tests among which the paths are divided
 
 
 def errors(case: Drawn, q: Array, x: Array) -> Array:
-    """Return the largest position and rotation errors (2,) of configurations at places x."""
+    """Return the largest position and rotation errors (2,) of configurations q at places x of the
+    path.
+    """
     worst = np.zeros(2)
     for task, target in zip(case.tasks, case.between(x), strict=True):
         layout = compile_tasks(case.robot, (task,))
@@ -56,7 +59,7 @@ def extremes(piece: sp.paths.JointPath) -> tuple[Array, Array]:
 
 
 def complaints(case: Drawn, found: sp.paths.PlannedPath) -> list[str]:
-    """Return the laws that a result breaks."""
+    """Return descriptions of the laws that a result breaks."""
     robot, said = case.robot, []
     lower, upper = robot.lower, robot.upper
     there = np.isfinite(found.q).all(axis=1)
@@ -124,7 +127,7 @@ def complaints(case: Drawn, found: sp.paths.PlannedPath) -> list[str]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_plan_path_gives_a_correct_result_for_random_paths(part: int) -> None:
+def test_results_of_plan_path_for_random_paths_obey_all_laws(part: int) -> None:
     broken = {}
     for seed in (*HARD[part::PARTS], *seeds(PATHS)[part::PARTS]):
         case = Drawn(seed)

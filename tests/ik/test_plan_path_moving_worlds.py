@@ -1,8 +1,8 @@
 """Whole paths of robots with ball, planar and floating joints among obstacles.
 
-No place on a path is closer to an obstacle than its certificate states, judged by dense samples of
-the kernel's distances and of coal's. A path that clears the obstacles if planned without them is
-also found with them.
+No place on a path is closer to an obstacle than the path's certificate states, judged by the
+distances of the kernel and of coal at dense samples. A path that is free of collisions when planned
+without the obstacles is also found with them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ coal = pytest.importorskip("coal")
 
 
 def robot_of(seed: int) -> sp.Robot:
-    """Return a robot with quaternions, or a planar base, of about a meter."""
+    """Return a random robot of about a meter, with ball or floating joints or a planar base."""
     rng = np.random.default_rng(seed)
     if seed % 3:
         base = ("floating", "planar")[seed % 3 - 1]
@@ -43,7 +43,7 @@ def robot_of(seed: int) -> sp.Robot:
 
 
 def motion_of(robot: sp.Robot, seed: int, count: int) -> Array:
-    """Return configurations (count, nq) of a motion that turns by about a radian."""
+    """Return configurations (count, nq) of a motion of about a radian."""
     rng = np.random.default_rng([seed, 1])
     start = robot.random(seed=seed)
     move = rng.normal(size=robot.nv) * 0.4
@@ -58,7 +58,7 @@ def motion_of(robot: sp.Robot, seed: int, count: int) -> Array:
 
 
 def world_of(robot: sp.Robot, q: Array, seed: int) -> sp.World:
-    """Return spheres and boxes around a motion, 0.1 m or more from its ends."""
+    """Return a world of spheres and boxes around a motion, at least 0.1 m from its ends."""
     rng = np.random.default_rng([seed, 2])
     links = {
         name: c.Sphere(0.03, rng.normal(size=3) * 0.03) for name in robot.description.links[-4:]
@@ -75,7 +75,9 @@ def world_of(robot: sp.Robot, q: Array, seed: int) -> sp.World:
 
 
 def places(robot: sp.Robot, motion: Array | sp.paths.JointPath, count: int) -> Array:
-    """Return configurations on a joint path, or on shortest ways through configurations."""
+    """Return `count` configurations on a planned path, or on shortest motions between given
+    configurations.
+    """
     if isinstance(motion, sp.paths.JointPath):
         return motion.at(np.linspace(motion.s[0], motion.s[-1], count))
     shares = np.linspace(0, 1, count)[:, None, None]
@@ -85,7 +87,7 @@ def places(robot: sp.Robot, motion: Array | sp.paths.JointPath, count: int) -> A
 
 
 def coal_least(robot: sp.Robot, world: sp.World, q: Array) -> float:
-    """Return the smallest distance of a link and an obstacle, computed by coal [m]."""
+    """Return the smallest distance [m] between links and obstacles, computed by coal."""
 
     def placed(shape: c.Shape, T: Array) -> tuple[object, object]:
         T = T @ shape.pose
@@ -107,7 +109,7 @@ def coal_least(robot: sp.Robot, world: sp.World, q: Array) -> float:
 def judged(
     found: sp.paths.PlannedPath, model: CollisionModel, world: sp.World, clearance: float
 ) -> None:
-    """Check a certificate by dense samples."""
+    """Check the certificate of a path by dense samples."""
     robot = found.robot
     motions = [*found.pieces, *(each.q for each in found.reconfigurations)]
     q = np.concatenate([places(robot, each, 150) for each in motions])
@@ -155,7 +157,7 @@ def test_a_search_around_an_obstacle_turns_a_floating_base() -> None:
         "one": c.Box((0.1, 3.0, 9.0), sp.pose([0, 1.85, 0])),
         "two": c.Box((0.1, 3.0, 9.0), sp.pose([0, -1.85, 0])),
     }
-    bar = c.Capsule(0.03, 0.8, sp.pose([0, 0, 0], rpy=[np.pi / 2, 0, 0]))  # along y
+    bar = c.Capsule(0.03, 0.8, sp.pose([0, 0, 0], rpy=[np.pi / 2, 0, 0]))  # the bar is along y
     world = sp.World(walls, links={"bar": bar})
     check = WorldCheck.of(robot, world, 0.01)
     obstacles = Obstacles.of(check)

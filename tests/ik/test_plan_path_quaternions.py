@@ -1,7 +1,7 @@
 """Whole paths of robots with ball and floating joints.
 
-Paths are the poses of a tip on a smooth motion of the joints, so that they can be followed; found
-paths are judged by forward kinematics, also between the targets.
+Targets are poses of a tip during a smooth motion of the joints, so a solution exists; paths that
+are found are judged by forward kinematics, also between the targets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Array = np.ndarray
 
 
 def robot_of(seed: int) -> sp.Robot:
-    """Return a robot with quaternions, of about a meter, that moves its tip in all directions."""
+    """Return a random robot of about a meter with quaternions, whose tip can move in all
+    directions.
+    """
     rng = np.random.default_rng(seed)
     if seed % 2:
         return sp.load(str(rng.choice(["ur5e", "panda"]))).with_base("floating")
@@ -35,7 +37,9 @@ def robot_of(seed: int) -> sp.Robot:
 
 
 def inside(robot: sp.Robot, q: Array) -> bool:
-    """Return whether joints with one coordinate are in their ranges, and quaternions are unit."""
+    """Return whether joints of one coordinate are in their ranges, and quaternions
+    have length 1.
+    """
     for j, name in enumerate(robot.joint_names):
         if name in robot.position_names:
             own = q[:, robot.position_names.index(name)]
@@ -46,7 +50,7 @@ def inside(robot: sp.Robot, q: Array) -> bool:
 
 
 def walk(robot: sp.Robot, seed: int, count: int) -> Array:
-    """Return configurations (count, nq) of a motion that turns by about a radian."""
+    """Return configurations (count, nq) of a motion of about a radian."""
     ends = robot.random(2, seed=seed)
     middle = robot.integrate(ends[0], 0.3 * robot.difference(ends[1], ends[0]))
     return robot.integrate(
@@ -63,7 +67,7 @@ def flipped(robot: sp.Robot, q: Array) -> Array:
 
 
 def between(poses: Array, k: int, share: float) -> Array:
-    """Return the pose at a share of the way from target k to the next one."""
+    """Return the pose at a fraction `share` of the way from target k to target k + 1."""
     return sp.poses.interpolate(poses[k], poses[k + 1], np.array([share]))[0]
 
 
@@ -75,7 +79,7 @@ def test_a_path_that_can_be_followed_is_followed(seed: int) -> None:
     for start in (None, q[0]):
         found = sp.plan_path(robot, poses, frame=tip, q0=start)
         assert found.success, str(found)
-        assert found.continuous or seed % 2 == 0  # tracks of an arm may slide to its limits
+        assert found.continuous or seed % 2 == 0  # tracks may drift to joint limits
         assert inside(robot, found.q)
         assert np.abs(robot.fk(found.q, tip) - poses).max() < 1e-6
         for piece in found.pieces:
@@ -91,7 +95,7 @@ def test_a_path_that_can_be_followed_is_followed(seed: int) -> None:
             np.testing.assert_allclose(robot.difference(other.q, found.q), 0, atol=1e-6)
 
 
-def test_random_robots_follow_positions() -> None:
+def test_paths_of_positions_are_followed_by_random_robots() -> None:
     for seed in seeds(nightly(60, 4)):
         robot = moving(seed)
         q = walk(robot, seed, 12)
@@ -116,7 +120,7 @@ def test_a_timed_path_keeps_the_limits_of_a_floating_base() -> None:
     np.testing.assert_allclose(robot.fk(motion.q[[0, -1]]), poses[[0, -1]], atol=1e-6)
 
 
-def test_a_base_that_a_task_holds_stays_where_it_is() -> None:
+def test_a_floating_base_held_by_a_task_stays_and_the_arm_moves_as_on_a_fixed_base() -> None:
     arm = sp.load("ur5e")
     robot, base, tip = arm.with_base("floating"), arm.description.root, arm.tips[0]
     q = np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.2])

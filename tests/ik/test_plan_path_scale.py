@@ -1,6 +1,7 @@
-"""The unit of length changes nothing but the units of the result of `plan_path`.
+"""A change of the unit of length changes only the units of the result of `plan_path`.
 
-SUPPLE_PATHS sets the number of paths (default 30); a sixth of them is rescaled.
+SUPPLE_PATHS sets the number of paths (default 30); a sixth of the paths is solved again in another
+unit.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from generated import seeds
 from rescaled import moved, rescaled, with_length
 
 PATHS = int(os.environ.get("SUPPLE_PATHS", "30")) // 6
-# Paths on which a slide goes far, and misaligned and mobile arms.
+# Paths of arms on a long slide, of misaligned arms and of mobile arms.
 FAR = (37, 51, 67, 73, 116, 117, 141, 11, 85)
 
 
 @lru_cache(maxsize=64)
 def own(seed: int) -> sp.paths.PlannedPath:
-    """Return the result of a case in meters."""
+    """Return the result of a case whose lengths are in meters."""
     return followed(Drawn(seed), 1.0)
 
 
 def followed(case: Drawn, factor: float) -> sp.paths.PlannedPath:
-    """Return the result for a robot, targets and tolerances with lengths times a factor."""
+    """Return the result for a case with all its lengths multiplied by a factor."""
     robot = rescaled(case.robot, factor)
     options = case.options | {"position_tolerance": case.tolerances[0] * factor}
     if "q0" in options:
@@ -39,8 +40,10 @@ def followed(case: Drawn, factor: float) -> sp.paths.PlannedPath:
 
 
 @pytest.mark.parametrize("exponent", [-13, 10])
-def test_scaling_lengths_by_a_power_of_two_scales_results_exactly(exponent: int) -> None:
-    """Floating-point numbers scale exactly by powers of two, so the results do as well."""
+def test_paths_with_lengths_multiplied_by_a_power_of_two_have_exactly_scaled_results(
+    exponent: int,
+) -> None:
+    """Multiplying floating-point numbers by a power of two causes no rounding errors."""
     factor = 2.0**exponent
     for seed in (*FAR, *seeds(PATHS)):
         case = Drawn(seed)

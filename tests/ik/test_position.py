@@ -1,4 +1,4 @@
-"""Laws of solve: converged solutions meet the target inside the limits, on every robot and lane."""
+"""`solve` on every robot and instruction set: converged solutions meet targets inside limits."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_every_instruction_set_solves_the_same_targets(isa: str) -> None:
 
 
 @pytest.mark.parametrize("start", [False, True], ids=["no q0", "q0"])
-def test_a_solution_has_the_same_bits_in_any_batch(start: bool) -> None:
+def test_a_solution_has_the_same_bits_whatever_the_other_targets_of_its_batch(start: bool) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(700, seed=12))
     T[::10, 2, 3] += 2.0  # every tenth target is out of reach
@@ -154,10 +154,10 @@ def test_targets_on_the_boundary_are_met_and_beyond_it_unreachable(name: str) ->
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
-def test_the_closest_pose_moves_with_the_target(name: str) -> None:
-    # The target moves from inside the reach to far outside in steps of 2 mm. The closest pose is
-    # nearly a projection, so it moves no farther than the target; joints jump only to a branch that
-    # reaches farther.
+def test_the_closest_pose_moves_no_farther_than_the_target_out_of_reach(name: str) -> None:
+    # The target moves from inside the reach to far outside in steps of 2 mm. Finding the closest
+    # pose is nearly a projection, so the pose moves no farther than the target; joints jump only to
+    # a branch that reaches farther.
     robot = supple.load(name)
     T = np.repeat(robot.fk(robot.random(seed=3))[None], 400, axis=0)
     out = T[0, :3, 3] - robot.base[:3, 3]
@@ -176,7 +176,7 @@ def test_the_closest_pose_moves_with_the_target(name: str) -> None:
     assert (np.abs(np.diff(q, axis=0)).max(axis=1) > 0.5).sum() <= 2
 
 
-def test_a_weight_trades_position_for_orientation() -> None:
+def test_a_larger_weight_of_rotation_gives_less_rotation_and_more_position_error() -> None:
     robot = supple.load("panda")
     _, T0, _ = boundary(robot, 1)
     far = T0[0] @ np.diag([1.0, -1.0, -1.0, 1.0])  # at the edge, rotated by 180° about x
@@ -193,7 +193,7 @@ def test_a_weight_trades_position_for_orientation() -> None:
 
 
 @each("name", ["panda", "ur5e", "iiwa14"])
-def test_solutions_from_the_previous_q_do_not_jump_along_a_path(name: str) -> None:
+def test_solutions_along_a_path_do_not_jump_if_each_starts_from_the_previous_one(name: str) -> None:
     robot = supple.load(name)
     begin, end = 0.6 * robot.random(2, seed=15)
     course = begin + np.linspace(0, 1, 300)[:, None] * (end - begin)
@@ -219,7 +219,8 @@ def test_the_solution_found_with_q0_is_usually_the_nearest_of_many() -> None:
         moves = np.abs(every.q - q0).max(axis=1)
         assert (solve(robot, target, q0=q0).q == q).all()
         better += np.abs(q - q0).max() <= moves.min() + 1e-3
-    assert better >= 0.75 * count  # the nearest of eight solutions is not always the nearest of all
+    # The nearest of the eight solutions that are computed may not be the nearest of all.
+    assert better >= 0.75 * count
 
 
 def test_several_solutions_are_distinct_and_verified() -> None:
@@ -295,15 +296,15 @@ def test_the_unit_of_length_does_not_change_which_targets_are_met(unit: float) -
 # ---- near a seed ---------------------------------------------------------------------------------
 
 
-def test_a_solution_near_q0_is_found_if_there_is_one() -> None:
-    # One step from q0 passes the nearest solution; the next solution beyond is 1.3 rad away.
+def test_the_nearest_solution_is_found_although_the_first_step_from_q0_passes_it() -> None:
+    # The next solution beyond the nearest one is 1.3 rad away from q0.
     robot = supple.load("iiwa14")
     q0 = np.array([0.058, -0.4727, -1.0353, -0.5692, 1.5616, 0.3536, -3.0467])
     x = np.array([1.2252, -0.1554, -0.7743, 0.5813, -0.2789, 0.7251, -2.5215])
     assert np.abs(solve(robot, robot.fk(x), q0=q0).q - q0).max() < 0.3
 
 
-def test_joints_do_not_jump_to_slightly_closer_poses_outside_the_workspace() -> None:
+def test_joints_do_not_jump_to_slightly_closer_poses_if_the_target_is_out_of_reach() -> None:
     # The target moves 30 cm beyond the boundary and along it; each solve starts from the previous
     # solution. Another branch may be slightly closer, which does not justify a jump to it.
     robot = supple.load("panda")

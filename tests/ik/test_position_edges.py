@@ -45,7 +45,7 @@ class Prepared:
 
 
 def test_a_criterion_is_called_only_for_targets_with_several_solutions() -> None:
-    """A criterion is called only if a target has several solutions; the smallest cost wins."""
+    """Of several solutions, the one with the smallest cost is returned."""
     T = PANDA.fk(PANDA.random(30, seed=0))
     T[::3] = FAR
     asked = Prepared()
@@ -71,7 +71,7 @@ def test_a_criterion_is_not_called_after_the_timeout() -> None:
     assert not asked.q
 
 
-def test_a_preference_chooses_the_same_solution_in_a_batch_as_alone() -> None:
+def test_a_preference_chooses_the_same_solution_for_a_target_in_a_batch_and_alone() -> None:
     q0 = PANDA.random(12, seed=5)
     T = PANDA.fk(PANDA.random(12, seed=6))
     for start, target in zip(q0, T, strict=True):
@@ -82,7 +82,7 @@ def test_a_preference_chooses_the_same_solution_in_a_batch_as_alone() -> None:
     np.testing.assert_array_equal(solve(PANDA, T, q0=q0, prefer="limits").q, alone)
 
 
-def test_the_text_of_several_solutions_says_that_they_are_of_one_target() -> None:
+def test_the_printed_text_of_several_solutions_says_that_they_have_one_target() -> None:
     every = solve(PANDA, TARGET, solutions=5)
     first, *lines = str(every).splitlines()
     assert first.startswith("5 solutions of one target, the best first; joints [rad], errors of ")
@@ -143,7 +143,7 @@ def test_solve_can_be_bound_as_a_method() -> None:
     ids=str,
 )
 def test_fast_and_slow_path_of_solve_give_equal_results(usual: dict[str, Any]) -> None:
-    """Arrays of float64 take the fast path, lists the slow path; the results are equal."""
+    """Float64 arrays take the fast path, lists of numbers the slow path."""
     for T in PANDA.fk(PANDA.random(20, seed=31)):
         short, long = solve(PANDA, T.copy(), **usual), solve(PANDA, T.tolist(), **usual)
         assert short.status == long.status
@@ -195,7 +195,7 @@ def test_solve_keeps_no_references_to_its_arguments(tasks: Any) -> None:
     for _ in range(50):
         found = solve(PANDA, target, tasks=tasks)
     own = sys.getrefcount(found.q)
-    del found  # because it refers to the robot
+    del found  # `found` refers to the robot
     assert held() == before
     assert own == 2
 
@@ -217,7 +217,7 @@ def test_solve_notices_a_changed_list_of_tasks() -> None:
 def test_a_timeout_counts_from_the_beginning_of_a_call(
     target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading the targets takes longer than the timeout in this test."""
+    """In this test, reading the targets takes longer than the timeout."""
 
     def slow(*given: Any) -> Any:
         time.sleep(0.5)
@@ -240,7 +240,7 @@ def test_huge_and_infinite_timeouts_are_accepted(target: np.ndarray, timeout: An
 
 
 def test_a_search_with_tiny_steps_lets_other_threads_run() -> None:
-    """While one target with tiny steps takes a second, other Python threads keep running."""
+    """While the search for one target takes a second, other Python threads run."""
     ended = threading.Event()
     start = PANDA.neutral()
 
@@ -260,7 +260,9 @@ def test_a_search_with_tiny_steps_lets_other_threads_run() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
 def test_a_search_with_tiny_steps_can_be_interrupted() -> None:
-    """Signal handlers run during a long call; the exception of the third signal ends the call."""
+    """Signal handlers run during the call; the handler of the third signal raises an exception that
+    ends it.
+    """
 
     class RungError(Exception):
         pass

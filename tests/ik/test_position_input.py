@@ -1,4 +1,4 @@
-"""Wrong arguments of solve are named in errors; time limits, Ctrl-C and memory."""
+"""Errors of `solve` name the wrong argument; time limits, Ctrl-C and use of memory."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_solve_refuses_bad_input(target: Any, options: dict[str, Any], says: str
         solve(PANDA, target, **options)
 
 
-def test_unknown_names_are_listed() -> None:
+def test_errors_for_unknown_names_list_the_available_ones() -> None:
     with pytest.raises(UnknownNameError, match="manipulability"):
         solve(PANDA, TARGET, prefer="manipulable")
     with pytest.raises(UnknownNameError, match="panda_link8"):
@@ -155,11 +155,11 @@ def test_a_timeout_of_zero_gives_finite_results_with_status_timeout() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}], ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_few_iterations_follow_after_the_timeout(options: dict[str, Any], threads: int) -> None:
-    # With a time limit of zero, the work is bounded by the interval between two clock checks.
+def test_few_iterations_are_made_after_the_timeout(options: dict[str, Any], threads: int) -> None:
+    # With a timeout of zero, only the work between two looks at the clock is done.
     T = PANDA.fk(PANDA.random(3000, seed=7))
     T[::2, :3, 3] += 5
-    T[[10, 2000], 0, 0] = np.nan  # one among the targets that are started, one among the others
+    T[[10, 2000], 0, 0] = np.nan  # one target that is started in time, one that is not
     found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
     assert set(found.status.tolist()) <= {
         SolveStatus.TIMEOUT,
@@ -181,7 +181,9 @@ def test_few_iterations_follow_after_the_timeout(options: dict[str, Any], thread
 
 @pytest.mark.parametrize("q0", [None, PANDA.neutral()], ids=["no q0", "q0"])
 def test_a_timeout_ends_a_search_with_short_steps(q0: Any) -> None:
-    """With short steps, a start may take thousands of iterations; a timeout ends it midway."""
+    """A start with short steps may take thousands of iterations; the timeout ends it before its
+    end.
+    """
     far = TARGET.copy()
     far[:3, 3] += 5
     found = solve(PANDA, far, q0=q0, max_step=1e-4, timeout=0.0)
@@ -192,7 +194,7 @@ def test_a_timeout_ends_a_search_with_short_steps(q0: Any) -> None:
 def test_a_batch_stops_at_its_timeout() -> None:
     far = np.repeat(TARGET[None], 20_000, axis=0)
     far[:, :3, 3] += 5
-    found = solve(PANDA, far, timeout=0.05)  # all seeds take ten seconds or more
+    found = solve(PANDA, far, timeout=0.05)  # the search with all seeds takes ten seconds or more
     assert (found.status == SolveStatus.TIMEOUT).any()
     assert set(found.status.tolist()) <= {SolveStatus.TIMEOUT, SolveStatus.UNREACHABLE}
     assert np.isfinite(found.q).all()
@@ -303,7 +305,7 @@ def test_repeated_calls_of_solve_do_not_use_more_memory() -> None:
 def test_kernel_and_python_convert_targets_to_the_same_numbers() -> None:
     T = PANDA.fk(PANDA.random((3, 50), seed=4))
     rng = np.random.default_rng(0)
-    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # like rounded rotations from a file
+    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as if rounded in a file
     T[1, :, :3, :3] = T[1, :, :3, :3].round(4)
     exact = supple.PoseTask().targets(PANDA, T)
     made = _core.pose_numbers(T, 1)

@@ -1,4 +1,4 @@
-"""Robots and targets of every kind: hands, fingers, few joints, frozen joints, no limits, NaN."""
+"""`solve` for hands, fingers, few joints, frozen joints, joints without limits, and NaN."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_positions_of_all_fingertips_of_a_hand_are_met(
 
 @pytest.mark.parametrize("base", ["panda_link0", "panda_link3"])
 def test_relative_targets_do_not_depend_on_the_pose_of_the_base(base: str) -> None:
-    # The pose of the base does not matter: the same relative targets have the same solutions.
+    # Relative targets reached with two different poses of the base have the same solutions.
     T = np.linalg.inv(PANDA.fk(PANDA.random(40, seed=53), base)) @ PANDA.fk(
         PANDA.random(40, seed=53)
     )
@@ -80,8 +80,8 @@ def test_relative_targets_do_not_depend_on_the_pose_of_the_base(base: str) -> No
 
 
 @each("rows", [("x",), ("x", "y"), ("z", "rx", "ry"), ("rx", "ry", "rz")])
-def test_rows_of_a_pose_that_are_not_selected_are_free(rows: tuple[str, ...]) -> None:
-    # Targets that differ only in masked rows are the same target.
+def test_unselected_rows_of_a_target_do_not_change_the_solution(rows: tuple[str, ...]) -> None:
+    # Targets that differ only in unselected rows are the same target.
     task = PoseTask(TIP, rows=rows)
     T = PANDA.fk(PANDA.random(40, seed=54))
     found = solve(PANDA, T, tasks=task)
@@ -114,7 +114,7 @@ def test_a_row_with_a_larger_weight_has_a_smaller_error() -> None:
 # ---- robots with one joint, with frozen joints, without limits -----------------------------------
 
 
-def test_a_robot_of_one_joint_is_solved() -> None:
+def test_targets_of_a_robot_with_one_joint_are_met_or_called_unreachable() -> None:
     one = PANDA.freeze(dict.fromkeys(PANDA.joint_names[1:], 0.4))
     assert one.dof == 1
     q = one.random(50, seed=57)
@@ -134,7 +134,7 @@ def test_a_robot_of_one_joint_is_solved() -> None:
     assert solve(slide, slide.fk(slide.random(20, seed=58))).success.all()
 
 
-def test_a_robot_of_no_joints_is_refused() -> None:
+def test_a_robot_without_joints_is_refused() -> None:
     with pytest.raises(DescriptionError, match="none of them moves"):
         PANDA.freeze(PANDA.joint_names)
 
@@ -198,7 +198,7 @@ def test_targets_with_nan_or_infinity_are_refused(
     assert inside(PANDA, found.q)
 
 
-def test_a_posture_with_nan_gets_nonfinite_input() -> None:
+def test_a_posture_with_nan_has_the_status_nonfinite_input() -> None:
     T = PANDA.fk(PANDA.random(3, seed=62))
     rest = np.tile(PANDA.neutral(), (3, 1))
     rest[1, 4] = np.nan

@@ -1,4 +1,4 @@
-"""Every kind of task is solved: rows, axes, bases, several frames, a secondary posture."""
+"""Every kind of task is met: with rows, axes, bases, several frames, or a secondary posture."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_a_configuration_has_no_error_at_the_targets_that_it_reaches(kind: str) 
 
 
 @pytest.mark.parametrize("kind", PANDA)
-def test_starts_from_the_seed_table_include_a_newton_step(kind: str) -> None:
-    """Starts from the table include a Newton step, so they need fewer iterations than from q0."""
+def test_starts_from_the_seed_table_need_fewer_iterations_than_its_entries_as_q0(kind: str) -> None:
+    """Before such a start, one Newton step is made from the entry of the table."""
     robot, tasks = supple.load("panda"), PANDA[kind]
-    (part,) = subproblems_of(compile_problem(robot, tasks))  # without joints that move no task
+    (part,) = subproblems_of(compile_problem(robot, tasks))  # only joints that move the task
     entries = np.tile(robot.neutral(), (200, 1))
     entries[:, part.joints] = part.problem.seed_table.seeds[:200]
     q = np.clip(
@@ -72,7 +72,8 @@ def test_starts_from_the_seed_table_include_a_newton_step(kind: str) -> None:
     listed = solve(robot, targets, tasks=tasks, prefer="fast")
     begun = solve(robot, targets, tasks=tasks, q0=entries, prefer="fast", max_seeds=1)
     assert listed.success.all()
-    assert np.mean(listed.iterations < begun.iterations) > 0.4  # another entry may be nearer
+    # The search may start from another, nearer entry.
+    assert np.mean(listed.iterations < begun.iterations) > 0.4
 
 
 @pytest.mark.parametrize("name", ["y", "double_y"])
@@ -90,7 +91,7 @@ def test_positions_of_all_end_effectors_of_a_tree_are_met(name: str) -> None:
 @pytest.mark.parametrize("far", [0, 1])
 @pytest.mark.parametrize("weight", [1.0, 3.0])
 def test_the_reported_error_is_that_of_the_worst_task(far: int, weight: float) -> None:
-    """Reported errors do not include the weights of the tasks."""
+    """It is not multiplied by the weight of the task."""
     robot = supple.load("y")
     tasks = tuple(PositionTask(tip, weight=weight) for tip in robot.tips)
     targets = reached(robot, tasks, robot.random(10, seed=4))
@@ -137,7 +138,7 @@ def test_a_posture_is_approached_without_disturbing_the_task() -> None:
     assert residual(robot, (pose,), drawn.q, [T]) <= 1e-6
     far = np.linalg.norm(plain.q - rest, axis=1), np.linalg.norm(drawn.q - rest, axis=1)
     assert far[1].mean() < far[0].mean()
-    # No feasible motion in the null space of the task comes closer.
+    # No motion inside the limits that keeps the task brings q closer to the posture.
     for q in drawn.q:
         free = (q > robot.lower + 1e-9) & (q < robot.upper - 1e-9)
         J = robot.jacobian(q)[:, free]
@@ -175,10 +176,10 @@ def test_a_posture_alone_is_refused() -> None:
         (-3.0, 3.0, -3.0, 6.0),
     ],
 )
-def test_seeds_of_a_joint_are_in_the_middle_revolution_of_its_range(
+def test_seeds_of_a_joint_with_many_turns_are_in_the_middle_turn_of_its_range(
     lower: float, upper: float, first: float, width: float
 ) -> None:
-    """A wider range would repeat postures, and first solutions would have needless turns."""
+    """Seeds in other turns would repeat postures and cause solutions with needless full turns."""
     robot = supple.load("planar3").with_limits(lower=lower, upper=upper)
     seed_lower, seed_range, _ = seed_sequence(robot)
     np.testing.assert_allclose(seed_lower, first)

@@ -1,7 +1,7 @@
-"""With a `PostureTask` the solution is locally nearest to the posture.
+"""With a `PostureTask`, the solution is locally nearest to the posture.
 
-No direction that keeps the target and respects the limits brings the joints nearer: the conditions
-of Karush, Kuhn and Tucker, checked by trying every set of joints that may be held at their limits.
+No direction that keeps the target and respects the limits brings the joints nearer: these are the
+conditions of Karush, Kuhn and Tucker, checked for every set of joints that may be held at limits.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ AT_LIMIT = 1e-9
 
 
 def improvement(robot: Robot, q: np.ndarray, J: np.ndarray, pull: np.ndarray) -> float:
-    """Return the largest pull·d over all unit directions d with J d = 0 that keep the limits.
+    """Return the largest pull·d over unit vectors d with J d = 0 along which joints stay inside the
+    limits.
 
     For every set of joints held at limits, the projection of `pull` onto the null space of the
-    other columns of J is a candidate; the longest feasible candidate has this length.
+    other columns of J is a candidate; the result is the length of the longest feasible candidate.
     """
     low, high = q <= robot.lower + AT_LIMIT, q >= robot.upper - AT_LIMIT
     edge = np.flatnonzero(low | high)
@@ -57,7 +58,7 @@ def test_no_small_self_motion_brings_a_solution_nearer_to_its_posture(
         rows = slice(0, 6 if isinstance(task, PoseTask) else 3)
         J = robot.jacobian(found.q, robot.tips[0])[rows]
         if np.linalg.svd(J, compute_uv=False)[-1] < 1e-2:
-            continue  # at a singular pose the null space of J is not that of the task
+            continue  # at a singular pose, the null space of J is larger than that of the task
         left = improvement(robot, found.q, J, rest - found.q)
         count += 1
         bound += left > 2e-3 * max(1.0, float(np.linalg.norm(rest - found.q)))

@@ -1,4 +1,4 @@
-"""UNREACHABLE is a proof by heights: bounds of the reach in many directions."""
+"""UNREACHABLE is proven by heights: upper bounds of the reach in many directions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ SEEDS = seeds(max(nightly(40, 16), CASES // 20))
 
 
 def beyond(robot: supple.Robot, task: PoseTask | PositionTask, q: np.ndarray) -> np.ndarray:
-    """Return how far probes are above their heights at configurations q, less rounding errors.
+    """Return how far probes at configurations q are above the heights that bound them, minus a
+    bound on rounding errors.
 
-    Points of a frame, relative to a base, are differences of positions in the world.
+    A point of a frame relative to a base is given by the difference of two positions in the world.
     """
     directions, heights, probes = compile_problem(robot, task).kernel.reach()
     (T,) = reached(robot, (task,), q)
@@ -37,7 +38,7 @@ def beyond(robot: supple.Robot, task: PoseTask | PositionTask, q: np.ndarray) ->
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_configuration_reaches_beyond_the_computed_heights(seed: int) -> None:
-    """No configuration of a random robot is beyond its heights, however close to its limits."""
+    """Configurations of random robots include some with all joints at or near their limits."""
     rng = np.random.default_rng(seed)
     size = generated.size_of(rng)
     robot = generated.robot(rng, size=size, joints=int(rng.integers(1, 9)))
@@ -51,7 +52,6 @@ def test_no_configuration_reaches_beyond_the_computed_heights(seed: int) -> None
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
 def test_targets_3_mm_beyond_the_boundary_are_proven_unreachable(name: str) -> None:
-    """Targets 3 mm beyond the boundary, 0.3 % of the reach, are proven to be out of reach."""
     robot = supple.load(name)
     _, T0, T5 = boundary(robot, 8)
     out = (T5 - T0)[:, :3, 3] / 0.05
@@ -69,7 +69,7 @@ def test_a_target_in_a_hole_of_the_workspace_is_not_called_unreachable() -> None
     assert found.position_error == pytest.approx(0.5, abs=1e-6)
 
 
-def test_free_rows_do_not_prove_a_target_unreachable() -> None:
+def test_a_target_out_of_reach_only_in_a_row_that_is_not_selected_is_met() -> None:
     robot = supple.load("panda")
     high = [0.0, 0.0, 5.0]
     assert solve(robot, high, tasks=PositionTask(rows=("x", "y"))).success
@@ -77,7 +77,7 @@ def test_free_rows_do_not_prove_a_target_unreachable() -> None:
     assert found.status is SolveStatus.UNREACHABLE
 
 
-def test_one_hand_out_of_reach_makes_both_unreachable() -> None:
+def test_targets_of_two_hands_are_called_unreachable_if_one_is_out_of_reach() -> None:
     robot = arms("panda", "panda")
     T = robot.fk(robot.random(seed=1))
     T[0, 2, 3] += 5.0

@@ -1,4 +1,4 @@
-"""The caches of `solve` never return another problem's entry, and never block a call."""
+"""The caches of `solve` never return the entry of another problem, and never delay a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = PANDA.fk(np.array([0.3, -0.5, 0.2, -2.0, 0.1, 1.6, 0.8]))
 
 
 class Several(Sequence):  # type: ignore[type-arg]
-    """A hashable sequence whose tasks can be changed."""
+    """A sequence of tasks that has a hash although its tasks can be changed."""
 
     def __init__(self, *tasks: Any) -> None:
         self.tasks = list(tasks)
@@ -36,7 +36,7 @@ class Several(Sequence):  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize("kind", [list, collections.UserList, Several])
-def test_changed_tasks_in_a_list_are_not_taken_from_a_cache(kind: Any) -> None:
+def test_solve_notices_changed_tasks_in_a_list(kind: Any) -> None:
     p, z = T[:3, 3].copy(), T[:3, 2].copy()
     tasks = (
         kind(PositionTask(), AxisTask()) if kind is Several else kind([PositionTask(), AxisTask()])
@@ -53,7 +53,7 @@ def test_changed_tasks_in_a_list_are_not_taken_from_a_cache(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [list, collections.UserList, Several])
-def test_velocities_notice_a_changed_list_of_tasks(kind: Any) -> None:
+def test_velocities_of_a_batch_notice_a_changed_list_of_tasks(kind: Any) -> None:
     q = PANDA.neutral()
     tasks = kind("panda_hand") if kind is Several else kind(["panda_hand"])
     twist = np.ones((1, 6))
@@ -85,9 +85,11 @@ def test_a_first_call_with_timeout_zero_does_not_build_the_seed_table() -> None:
 
 
 def test_short_calls_build_the_seed_table_in_parts() -> None:
-    """Short calls spend half of their time on the table, and solve without it until it is done."""
+    """Short calls spend half of their time on building the table; until it is complete, the search
+    does without it.
+    """
     robot, target = fresh()
-    solve(robot, target, timeout=1e-4)  # the table takes far longer on every machine
+    solve(robot, target, timeout=1e-4)  # building the table takes far longer on every machine
     assert compile_problem(robot, None).kernel.seeds == 0
     for _ in range(10_000):
         found = solve(robot, target, timeout=1e-3)

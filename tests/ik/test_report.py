@@ -1,4 +1,6 @@
-"""Reports of solutions are true: singular values, damping, blocking limits, failed seeds."""
+"""Reports of solutions state the true singular values, damping, limits that block, and failed
+seeds.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ RULES = [None, damping.Constant(1e-3), damping.SpeedBound.for_robot(PANDA)]
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("start", [False, True])
-def test_asking_for_a_report_does_not_change_the_solution(
+def test_a_solution_is_the_same_with_and_without_a_report(
     rule: damping.DampingRule | None, start: bool
 ) -> None:
     q0 = PANDA.neutral() if start else None
@@ -54,7 +56,7 @@ def test_asking_for_a_report_does_not_change_the_solution(
         assert f"{report.iterations} iterations" in text
 
 
-def test_the_report_counts_failed_seeds_and_describes_the_best() -> None:
+def test_the_report_counts_failed_seeds_and_describes_the_one_that_came_closest() -> None:
     for far in (0.3, 2.0):
         target = T[0].copy()
         target[2, 3] += far
@@ -62,14 +64,15 @@ def test_the_report_counts_failed_seeds_and_describes_the_best() -> None:
         assert found.status is SolveStatus.UNREACHABLE
         assert 8 <= report.failed <= report.seeds <= 40
         assert report.best_failed is not None
-        # The closest pose is found from the best failed seed, so its error is not larger.
+        # The search for the closest pose starts from the best failed seed, so its error is not
+        # larger.
         assert np.hypot(*report.best_failed) >= 0.999 * np.hypot(
             found.position_error, found.rotation_error
         )
         assert report.failed + report.stopped == report.seeds
         says = f"{report.failed} failed" + f", {report.stopped} stopped" * (report.stopped > 0)
         assert says in str(report)
-        # A second distance next to that of the closest pose would read as a contradiction.
+        # The text has only the error of the closest pose: a second one would seem to contradict it.
         assert str(found).count("away") == 1
 
 
@@ -81,7 +84,7 @@ def test_the_report_names_a_joint_limit_that_blocks_the_target() -> None:
     for bend, end in ((2.0, "upper"), (0.0, "lower")):
         goal = free.fk([0.4, bend])[:3, 3]
         found = solve(robot, goal, tasks=hand, explain=True)
-        # No plane separates a target in the hole of the workspace from the rest.
+        # The target is in a hole of the workspace, so no plane separates it from the reach.
         hole, far = SolveStatus.NOT_CONVERGED, SolveStatus.UNREACHABLE
         assert found.status is (hole if end == "upper" else far)
         assert found.report is not None
@@ -93,7 +96,7 @@ def test_the_report_names_a_joint_limit_that_blocks_the_target() -> None:
     assert found.report.at_limit == ()
 
 
-def test_the_report_names_no_joint_that_does_not_move_the_frame() -> None:
+def test_the_report_names_no_joint_at_a_limit_that_does_not_move_the_frame() -> None:
     finger = """
         <robot name="r"><link name="a"/><link name="b"/><link name="c"/><link name="f"/>
           <joint name="shoulder" type="continuous"><parent link="a"/><child link="b"/>
@@ -129,7 +132,7 @@ def test_a_batch_in_millimeters_gets_a_hint() -> None:
     assert "in meters" not in str(solve(PANDA, np.concatenate([near[:1], far[:1]])))
 
 
-def test_the_report_names_the_lost_direction_at_the_workspace_boundary() -> None:
+def test_at_the_workspace_boundary_the_report_names_the_direction_that_cannot_be_moved_in() -> None:
     q, T0, _ = boundary(PANDA, 3)
     for at, target in zip(q, T0, strict=True):
         found, report = told(target, q0=at)

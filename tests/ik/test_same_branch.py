@@ -1,6 +1,6 @@
-"""`Solution.same_branch`: a motion without a singularity joins q0 to the solution.
+"""`Solution.same_branch` is true if a motion without singularities leads from q0 to the solution.
 
-The oracles use J by finite differences of the poses, sampled densely along motions.
+The oracles compute J by finite differences of poses at dense samples of a motion.
 """
 
 import numpy as np
@@ -54,7 +54,7 @@ def reversals(robot, motion):
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_the_ends_of_a_regular_motion_are_on_one_branch(name):
+def test_a_motion_without_a_singularity_ends_on_the_branch_on_which_it_starts(name):
     robot, rng = sp.load(name), np.random.default_rng(0)
     q0 = rng.uniform(-1.5, 1.5, (40, 6))
     typical = np.abs(minors(numeric_jacobian(robot, q0))).mean()
@@ -97,7 +97,7 @@ def test_a_full_turn_stays_on_the_branch_only_if_no_singularity_is_on_the_way():
 
 
 @pytest.mark.parametrize("name", ["general", "panda", "iiwa14"])
-def test_same_branch_of_other_arms_is_judged_on_the_straight_joint_motion(name):
+def test_same_branch_of_arms_without_branch_signs_is_judged_on_the_straight_joint_motion(name):
     robot, rng = GENERAL if name == "general" else sp.load(name), np.random.default_rng(2)
     low, high = np.maximum(robot.lower, -2.5), np.minimum(robot.upper, 2.5)
     count = nightly(60, 30)
@@ -109,19 +109,19 @@ def test_same_branch_of_other_arms_is_judged_on_the_straight_joint_motion(name):
         reverses = reversals(robot, a + share * (b - a))
         spread = np.abs(b - a).max() / 1200
         if len(reverses) > 1 and np.diff(reverses).min() * spread < 0.05:
-            continue  # two singularities closer than the samples
-        # Near a singularity, the null vector may also change quickly without reversing; in smaller
-        # steps it reverses only where a singularity is crossed.
+            continue  # between two samples, the motion crosses two singularities
+        # Near a singularity, the null vector may turn quickly; in steps that are small enough it
+        # reverses only where a singularity is crossed.
         finer = [a + (k + share) / 1200 * (b - a) for k in reverses]
         crosses = any(len(reversals(robot, motion)) for motion in finer)
         assert same == (not crosses)
         compared += 1
         crossed += crosses
     assert compared > 5 / 6 * count
-    assert crossed > 3 or name == "panda"  # whose limits keep the elbow bent
+    assert crossed > 3 or name == "panda"  # the limits of the Panda keep its elbow bent
 
 
-def test_a_singular_q0_belongs_to_the_branches_around_it():
+def test_configurations_around_a_singular_q0_can_be_on_its_branch():
     for name, frame in [("ur5e", None), ("panda", None)]:
         robot = sp.load(name)
         q0 = np.zeros(robot.dof)
@@ -136,13 +136,13 @@ def test_a_singular_q0_belongs_to_the_branches_around_it():
     assert on_same_branch(planar, hand, ends[0], np.array([1.3, 0.8]))
 
 
-def test_rows_that_no_joint_moves_do_not_make_a_task_singular():
+def test_a_row_that_no_joint_moves_does_not_make_a_task_singular():
     planar = sp.load("planar3")
     hand = sp.PositionTask()  # the third row, z, is always zero
     bent = np.array([0.3, 0.5, 0.6])
     assert on_same_branch(planar, hand, bent, bent + 0.2)
     assert not on_same_branch(planar, hand, bent, np.array([0.3, -0.5, -0.6]))
-    robot = sp.load("ur5e")  # five rows
+    robot = sp.load("ur5e")  # a task of five rows
     tasks = [sp.PositionTask("tool0"), sp.AxisTask("tool0")]
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     assert on_same_branch(robot, tasks, q, q + np.array([0.1, 0.1, 0.1, 0.1, 0.1, 2.0]))
@@ -150,7 +150,7 @@ def test_rows_that_no_joint_moves_do_not_make_a_task_singular():
 
 
 def continued(robot, q, target, parts=60):
-    """Return q at the end of a straight motion of the tool to a target, and det J along it."""
+    """Return q after a straight motion of the tool to a target, and det J along this motion."""
     way = sp.poses.interpolate(robot.fk(q), target, np.linspace(0, 1, parts + 1)[1:])
     dets = [minors(numeric_jacobian(robot, q))[0]]
     for pose in way:
@@ -166,7 +166,7 @@ def continued(robot, q, target, parts=60):
     return q, np.array(dets)
 
 
-def test_same_branch_is_false_for_jumps_along_a_line():
+def test_same_branch_is_false_where_solutions_along_a_line_jump():
     robot, rng = sp.load("ur5e"), np.random.default_rng(4)
     jumps = joined = 0
     lines = nightly(25, 15)
@@ -180,7 +180,7 @@ def test_same_branch_is_false_for_jumps_along_a_line():
             assert found.moved == np.abs(found.q - q).max()
             if found.moved > 0.5:
                 jumps += not found.same_branch
-                if found.same_branch:  # large but continuous: the tool's line leads to it
+                if found.same_branch:  # large, but the line of the tool leads to it
                     there, dets = continued(robot, q, target)
                     assert np.abs(there - found.q).max() < 1e-3
                     assert (dets > 0).all() or (dets < 0).all()
@@ -192,7 +192,7 @@ def test_same_branch_is_false_for_jumps_along_a_line():
     assert joined > 20 * lines
 
 
-def test_same_branch_is_reported_for_all_kinds_of_results():
+def test_results_for_one_target_batches_and_several_solutions_have_same_branch():
     robot = sp.load("ur5e")
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     near = robot.fk(q + 0.05)

@@ -1,4 +1,4 @@
-"""The operations of an iteration, counted in the kernel, agree with the formulas."""
+"""The number of operations of an iteration, counted in the kernel, agrees with formulas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def arm(n: int) -> supple.Robot:
 def test_an_additional_joint_adds_the_operations_of_the_formula(
     task: supple.Task, m: int, n: int
 ) -> None:
-    """A joint adds its kinematics, m weights, its terms of J Jᵀ, Jᵀe, Jᵀz, and q + scale dq."""
+    """These are its kinematics, m weights, its terms of J Jᵀ, Jᵀe and Jᵀz, and q + scale dq."""
     small, large = (np.array(compile_problem(arm(k), task).kernel.operations()) for k in (n, n + 1))
     joint = np.array(arm(n + 1).operations()) - arm(n).operations()
     gram = m * (m + 1) // 2
@@ -28,14 +28,13 @@ def test_an_additional_joint_adds_the_operations_of_the_formula(
     assert (large - small)[2] == 2  # a sine and a cosine
 
 
-def test_each_joint_lengthens_the_chain_of_dependent_operations() -> None:
-    """Each joint lengthens the chain of dependent operations by at least a product and a sum."""
+def test_each_joint_adds_a_product_and_a_sum_to_the_longest_chain_of_dependent_operations() -> None:
     depths = [compile_problem(arm(n), None).kernel.operations()[3] for n in (5, 25)]
     assert depths[1] - depths[0] >= 2 * 20
 
 
 def test_subproblems_need_fewer_operations_than_the_whole_problem() -> None:
-    """Subproblems need less than half of the operations, because J of the whole has zeros."""
+    """They need less than half, because many entries of the J of the whole problem are zero."""
     from several_arms import arms
     from supple.ik.subproblems import subproblems_of
 

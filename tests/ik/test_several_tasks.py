@@ -1,4 +1,4 @@
-"""Several tasks, several end effectors, and tasks without a command."""
+"""A Servo with several tasks or end effectors, some of them without a command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def tips(q: Array) -> list[Array]:
 
 @each("order", [1, 2])
 def test_both_end_effectors_of_the_y_reach_their_targets(order: int) -> None:
-    """Both end effectors reach their targets at the same time."""
     arm = robot("y")
     goals = tips(Q + 0.3 * np.cos(np.arange(7)))
     servo = Servo(arm, TIPS, dt=0.01, limits=Limits.none(arm), order=order)
@@ -50,7 +49,7 @@ def test_the_default_tasks_of_a_servo_are_all_end_effectors() -> None:
 
 
 def test_an_end_effector_with_target_none_stays_in_place() -> None:
-    """The end effector with the target None stays in place while the other moves."""
+    """It stays while the other end effector moves to its target."""
     arm = robot("y")
     q0 = somewhere("y")
     task = DLS(damping.Constant(1e-6))
@@ -68,8 +67,8 @@ def test_an_end_effector_with_target_none_stays_in_place() -> None:
     np.testing.assert_allclose(servo.linearization.e, np.concatenate([e[:3], v]), atol=1e-12)
 
 
-def test_a_hand_reaches_its_target_despite_a_posture_of_lower_priority() -> None:
-    """The hand reaches its target, and the posture is as close as the hand's task allows."""
+def test_a_hand_reaches_its_target_and_a_posture_of_lower_priority_is_approached() -> None:
+    """The posture ends as close as the task of the hand allows."""
     arm = robot("panda")
     q0 = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])
     rest = q0 + 0.4
@@ -80,7 +79,7 @@ def test_a_hand_reaches_its_target_despite_a_posture_of_lower_priority() -> None
     q, qd = run(servo, q0, 3000, target=[home, rest])
     np.testing.assert_allclose(arm.fk(q[-1]), home, atol=1e-6)
     assert np.linalg.norm(qd[-1]) < 1e-6
-    # At the end, no motion in the null space of J comes closer to the posture.
+    # At the end, no motion in the null space of J brings the joints closer to the posture.
     way = rest - q[-1]
     null = np.linalg.svd(np.asarray(arm.jacobian(q[-1])))[2][-1]
     assert abs(null @ way) < 1e-4
@@ -88,7 +87,6 @@ def test_a_hand_reaches_its_target_despite_a_posture_of_lower_priority() -> None
 
 
 def test_an_end_effector_keeps_its_pose_relative_to_a_moving_one() -> None:
-    """One end effector keeps its pose relative to the other, which moves."""
     arm = robot("y")
     tasks = (PositionTask("E0"), PositionTask("E1", base="E0"))
     q0 = Q
@@ -125,7 +123,7 @@ def test_every_kind_of_task_reaches_its_target() -> None:
 
 
 def test_simulate_accepts_targets_of_several_tasks_with_none() -> None:
-    """References are sequences of sequences, with None for tasks without a target."""
+    """At each time, targets are a sequence with None for each task without a target."""
     arm = robot("y")
     start = tips(Q)
 

@@ -1,4 +1,6 @@
-"""The three results of `solve`: their types, indices, iteration and truth."""
+"""The three results of `solve` for one target, a batch, and several solutions: type, indexing,
+iteration and truth value.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ FAR = POSES[0] + np.array([[0, 0, 0, 3.0], [0] * 4, [0] * 4, [0] * 4])
 MIXED = np.array([POSES[0], FAR, np.full((4, 4), np.nan), POSES[1]])
 
 
-def test_one_target_gives_a_solution_that_is_true_if_it_converged() -> None:
+def test_the_solution_of_one_target_is_true_if_and_only_if_it_converged() -> None:
     for target in (POSES[0], POSES[0].tolist()):  # the fast path, and the slow one
         found = solve(PANDA, target)
         assert type(found) is Solution
@@ -67,7 +69,7 @@ def test_a_batch_is_a_sequence_of_solutions() -> None:
 
 
 @each("index", [slice(1, 3), np.array([0, 3]), [0, 3], MIXED[:, 0, 0] > -9])
-def test_slices_masks_and_arrays_select_a_batch(index: Any) -> None:
+def test_slices_masks_and_index_arrays_select_part_of_a_batch(index: Any) -> None:
     found = solve(PANDA, MIXED)
     some = found[index]
     assert type(some) is Solutions
@@ -88,8 +90,8 @@ def test_solutions_of_a_batch_with_several_axes_are_indexed_like_an_array() -> N
         grid[1, 2, 0]
 
 
-def test_writing_into_a_result_changes_no_other() -> None:
-    """Parts of a batch are copies, and no result shares memory with q0 or another result."""
+def test_writing_into_a_result_changes_no_other_result() -> None:
+    """A part of a batch is a copy, and no result shares memory with q0 or another result."""
     found = solve(PANDA, MIXED)
     before = found.q.copy()
     for part in (found[0], next(iter(found)), found[1:3], found[[0, 3]], found[found.success]):
@@ -122,7 +124,7 @@ def test_several_solutions_of_one_target_are_a_sequence_of_solutions() -> None:
 
 
 def test_several_solutions_are_ordered_by_the_preference() -> None:
-    """By default, solutions far from joint limits come first; with q0, those nearest to it."""
+    """Without q0, solutions far from joint limits come first; with q0, those nearest to q0."""
     middle, half = (PANDA.upper + PANDA.lower) / 2, (PANDA.upper - PANDA.lower) / 2
     q0 = PANDA.neutral()
     orders: dict[str, tuple[dict[str, Any], Any]] = {
@@ -164,7 +166,7 @@ def test_a_status_prints_as_a_word() -> None:
 # ---- frames --------------------------------------------------------------------------------------
 
 
-def test_frame_selects_frames_as_in_the_methods_of_a_robot() -> None:
+def test_the_argument_frame_selects_frames_as_in_the_methods_of_a_robot() -> None:
     robot = supple.load("y")
     q = robot.random(seed=3)
     for frame in ("E1", ["E1", "E0"], robot.tips):
@@ -179,7 +181,7 @@ def test_frame_selects_frames_as_in_the_methods_of_a_robot() -> None:
 
 
 @each("target", [POSES[0], POSES[0].tolist()], ids=["fast", "list"])
-def test_frame_and_tasks_are_refused_together(target: Any) -> None:
+def test_the_arguments_frame_and_tasks_are_refused_together(target: Any) -> None:
     both = {"frame": "panda_hand", "tasks": supple.PoseTask("panda_hand")}
     for options in (both, dict(reversed(both.items()))):
         with pytest.raises(InputError, match="frame and tasks must not be given together"):
@@ -196,8 +198,8 @@ def test_solve_refuses_a_target_before_the_robot() -> None:
         solve(POSES[0], PANDA)  # type: ignore[call-overload]
 
 
-def test_unknown_arguments_say_what_to_use_instead() -> None:
-    """`solve` (also on its fast path), `Servo` and `simulate` name the argument to use instead."""
+def test_errors_for_unknown_arguments_say_what_to_use_instead() -> None:
+    """They are errors of `solve`, also on its fast path, of `Servo` and of `simulate`."""
     with pytest.raises(UnknownNameError, match=r"argument 'limits'. .*robot.with_limits\(lower"):
         solve(PANDA, POSES[0], limits=None)  # type: ignore[call-overload]
     with pytest.raises(UnknownNameError, match="'framee'; did you mean 'frame'"):

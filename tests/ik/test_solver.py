@@ -1,4 +1,6 @@
-"""`Solver`: its calls agree with each other and with `solve`; wrong arguments get a hint."""
+"""`Solver`: its methods agree with each other and with `solve`; errors for wrong arguments have
+hints.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,16 @@ def test_the_order_of_solver_options_does_not_matter() -> None:
 
 
 def test_the_cache_of_solvers_distinguishes_the_options_true_and_1() -> None:
-    """Solvers are cached by their options; 1.0 == True, but True is refused."""
+    """As keys, 1.0 and True are equal, but True must be refused as a value of max_move."""
     for _ in range(2):
         assert sp.solve(PANDA, T[0], q0=NEAR[0], max_move=1.0)
         with pytest.raises(InputError, match="max_move"):
             sp.solve(PANDA, T[0], q0=NEAR[0], max_move=True)
 
 
-def test_solvers_of_many_robots_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solve_caches_solvers_only_for_a_limited_number_of_robots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(position._solvers, "_most", 4)
     robots = [UR5E.with_base(sp.pose([0.01 * k, 0, 0])) for k in range(8)]
     for robot in robots + robots[:5]:
@@ -71,7 +75,7 @@ def test_solvers_of_many_robots_are_kept_up_to_a_limit(monkeypatch: pytest.Monke
     assert sp.solve(robots[0], robots[0].fk(robots[0].neutral() + 0.3))
 
 
-def test_solvers_of_many_options_are_kept_up_to_a_limit() -> None:
+def test_solve_caches_solvers_only_for_a_limited_number_of_options() -> None:
     robot = UR5E.with_base(sp.pose([0.1, 0, 0]))
     target = robot.fk(robot.neutral() + 0.3)
     for k in [*range(40), 0]:
@@ -89,7 +93,7 @@ def test_options_with_default_values_take_the_cached_solver() -> None:
 
 
 @each("given", [np.array(0.5), np.array([0.5]), np.array([0.5, 0.5]), "0.5"])
-def test_options_that_only_look_like_cached_ones_are_refused(given: object) -> None:
+def test_an_option_of_a_wrong_type_is_refused_even_if_its_number_is_cached(given: object) -> None:
     for _ in range(2):
         assert sp.solve(PANDA, T[0], q0=NEAR[0], max_move=0.5)
         with pytest.raises(InputError, match="max_move"):
@@ -131,7 +135,7 @@ def test_each_method_of_a_solver_has_one_type_of_result() -> None:
     assert solver.batch(poses[0, 0]).shape == ()
 
 
-def test_all_solutions_of_a_batch_keep_the_q0_of_their_target() -> None:
+def test_the_moves_of_all_solutions_of_a_batch_are_from_the_q0_of_each_target() -> None:
     q = UR5E.random((2, 3), seed=2)
     q0 = np.clip(q + 0.03, UR5E.lower, UR5E.upper)
     whole = sp.Solver(UR5E).all(UR5E.fk(q), q0)
@@ -166,7 +170,7 @@ def test_an_argument_of_solver_given_to_solve_gets_a_hint(name: str) -> None:
     assert "supple.Solver(robot" in str(error.value)
 
 
-def test_arguments_at_the_wrong_place_get_a_hint() -> None:
+def test_arguments_of_a_solver_given_to_the_wrong_call_get_a_hint() -> None:
     make: Any = sp.Solver
     solver: Any = sp.Solver(PANDA)
     with pytest.raises(UnknownNameError, match=r"argument of the call: solver\(target, q0=...\)"):
@@ -185,8 +189,8 @@ def test_solve_has_few_parameters() -> None:
     assert len(inspect.signature(sp.solve).parameters) <= 12
 
 
-def test_a_solver_returns_a_report_with_any_form_of_arguments() -> None:
-    """Calls with a target and q0 alone take a faster path, which makes no report."""
+def test_a_solver_returns_a_report_for_arguments_by_position_and_by_name() -> None:
+    """A call with only a target and q0 takes a faster path, which makes no report."""
     solver = sp.Solver(PANDA)
     for found in (
         solver(T[0], explain=True),

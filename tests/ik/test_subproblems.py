@@ -1,4 +1,4 @@
-"""Laws of subproblems: tasks that share no joint are decoupled, with the same solutions."""
+"""Subproblems: tasks that share no joint are decoupled without changing the solutions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
 @given(trees(), st.data())
 @settings(max_examples=nightly(60, 25), deadline=None)
 def test_subproblems_share_no_task_and_no_joint(tree: Tree, data: st.DataObject) -> None:
-    """No task or joint is in two subproblems; rows depend only on joints of their subproblem."""
+    """The rows of a subproblem depend only on its joints."""
     frames = st.sampled_from(tree.frames)
     axes = st.sampled_from([None, "world", "body", *tree.frames])
     base = st.none() | frames
@@ -58,7 +58,7 @@ def test_subproblems_share_no_task_and_no_joint(tree: Tree, data: st.DataObject)
         k = sorted({int(x) // 12 for x in part.numbers})
         rows = np.concatenate([np.arange(6 * i, 6 * i + 6) for i in k])
         assert not np.delete(J[:, rows], part.joints, axis=2).any()
-        # Rows and errors of the subproblem are those of the whole problem.
+        # Rows and errors of a subproblem equal those of the whole problem.
         own = part.problem.layout
         near = tree.rounding * 1e3
         alone = q[:, part.joints]
@@ -76,7 +76,7 @@ def test_subproblems_share_no_task_and_no_joint(tree: Tree, data: st.DataObject)
         )
 
 
-def test_arms_on_a_stand_are_decoupled_and_on_a_lift_coupled() -> None:
+def test_arms_on_a_fixed_stand_are_decoupled_but_arms_on_a_lift_are_coupled() -> None:
     stand, lift = arms("ur5e", "panda"), arms("ur5e", "panda", lift=True)
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     assert joints(stand, *tasks) == [[*range(1, 7)], [*range(7, 14)]]
@@ -94,8 +94,8 @@ def test_a_single_arm_is_its_only_subproblem() -> None:
         assert part.joints.tolist() == list(range(robot.dof))
 
 
-def test_tasks_relative_to_another_arm_are_coupled_with_it() -> None:
-    """Common ancestors of frame and base do not couple tasks; a base or axes on another arm do."""
+def test_a_task_relative_to_another_arm_couples_both_arms() -> None:
+    """A base or axes on another arm couple tasks; joints that move both frame and base do not."""
     lift = arms("ur5e", "panda", lift=True)
     one, two = lift.tips
     assert joints(lift, PoseTask(one, base=two)) == [[*range(2, 15)]]
@@ -123,7 +123,7 @@ def test_regions_and_postures_over_all_joints_prevent_subproblems() -> None:
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     rule = supple.damping.Region(0.1, 0.1, direction=[1.0] * 12)
     assert len(subproblems_of(compile_problem(stand, tasks, rule))) == 1
-    for joints in (None, stand.joint_names[1:3]):  # a posture of all joints, and of one arm
+    for joints in (None, stand.joint_names[1:3]):  # a posture of all joints, or of one arm
         posture = (*tasks, supple.PostureTask(joints=joints))
         assert len(subproblems_of(compile_problem(stand, posture))) == 1
 
@@ -139,7 +139,7 @@ def test_subproblems_keep_the_damping_rule_and_max_step() -> None:
 
 @each("count", [1, 3])
 def test_a_mimic_joint_couples_the_frames_that_it_and_its_leader_move(count: int) -> None:
-    """A mimic joint couples the frames that it moves with the frames that its leader moves."""
+    """It couples the tasks of these frames, because one coordinate moves both joints."""
     robot = mimicking()
     tasks = [PositionTask(tip) for tip in robot.tips][:count]
     (held,) = joints(robot, *tasks)
@@ -155,7 +155,7 @@ WAYS = ["a batch", "one by one", "one by one, explained"]
 
 
 def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supple.Solutions:
-    """Solve all targets in a batch, or one by one with or without `explain`."""
+    """Solve for all targets in a batch, or one by one, with or without `explain`."""
     if way == "a batch":
         return solve(robot, T, threads=2, **more)
     q0, each = more.pop("q0", None), []
@@ -168,7 +168,9 @@ def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supp
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_of_two_arms_has_the_solution_that_it_has_alone(way: str) -> None:
-    """Each arm's q has the same bits as alone; efforts add up; the head is as near 0 as allowed."""
+    """The q of each arm has the same bits as alone; iterations and restarts of both arms are added.
+    The head, which no task moves, is as near to 0 as its limits allow.
+    """
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     found = ask(robot, T, way)
@@ -188,7 +190,7 @@ def test_each_of_two_arms_has_the_solution_that_it_has_alone(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("arm", [0, 1])
 def test_one_arm_out_of_reach_does_not_stop_the_other(arm: int, way: str) -> None:
-    """If one arm cannot reach its target, the result is unreachable; the other arm converges."""
+    """The result is called unreachable, but the other arm reaches its target."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 10)
     T[arm][7, 0, 3] += 5
@@ -202,8 +204,8 @@ def test_one_arm_out_of_reach_does_not_stop_the_other(arm: int, way: str) -> Non
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("prefer", ["fast", "nearest"])
-def test_subproblems_end_near_q0_and_other_joints_stay_there(way: str, prefer: str) -> None:
-    """Arms end near q0; joints that move no task stay at q0, clipped to their limits."""
+def test_arms_end_near_q0_and_joints_that_move_no_task_stay_there(way: str, prefer: str) -> None:
+    """A joint that moves no task is clipped to its limits if its q0 is outside."""
     robot = arms("ur5e", "panda")
     q = 0.9 * robot.random(20, seed=6)
     T = [robot.fk(q, tip) for tip in robot.tips]
@@ -218,7 +220,7 @@ def test_subproblems_end_near_q0_and_other_joints_stay_there(way: str, prefer: s
         assert np.abs(found.q - q0)[:, 1:].max() < 0.3
 
 
-def test_nonfinite_targets_or_seeds_get_nonfinite_input_in_their_rows() -> None:
+def test_only_rows_with_a_nonfinite_target_or_q0_get_nonfinite_input() -> None:
     robot = arms("ur5e", "panda")
     T, q0 = somewhere(robot, 12), robot.random(12, seed=4)
     T[0][3, 0, 3] = np.nan
@@ -247,7 +249,9 @@ def test_a_timeout_of_zero_is_reported_for_all_subproblems() -> None:
     assert np.isfinite(one.q).all()
 
 
-def test_targets_solved_before_the_timeout_stay_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_targets_met_before_the_timeout_are_called_converged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     same = solve(robot, T)
@@ -265,11 +269,11 @@ def test_targets_solved_before_the_timeout_stay_solved(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("way", ["one by one", "a batch"])
-def test_subproblems_share_the_time_that_is_left(way: str) -> None:
-    """A hard first subproblem gets half of the time only, so that the second one is solved."""
+def test_a_hard_subproblem_leaves_half_of_the_time_to_the_next_one(way: str) -> None:
+    """The first arm cannot reach its target; the second arm reaches its own before the timeout."""
     robot = arms("ur5e", "panda")
     T = [one[:1] for one in somewhere(robot, 1)]
-    # A pose inside the shoulder is unreachable, but no separating plane shows it.
+    # The target is inside the shoulder and out of reach, but no plane separates it from the reach.
     T[0][:, :3, 3] = robot.fk(robot.random(2000, seed=0), robot.tips[0])[:, :3, 3].mean(axis=0)
     given = T if way == "a batch" else [one[0] for one in T]
     found = solve(robot, given, timeout=0.4, max_seeds=2**31 - 1, tasks=robot.tips)
@@ -278,7 +282,7 @@ def test_subproblems_share_the_time_that_is_left(way: str) -> None:
     assert max(one.max() for one in off) <= 1e-6
 
 
-def test_progress_counts_targets_of_all_subproblems_together(
+def test_progress_counts_a_target_by_the_share_of_its_subproblems_that_are_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = arms("ur5e", "panda")
@@ -333,7 +337,7 @@ def test_hands_and_feet_of_a_humanoid_meet_their_targets(
 def test_several_solutions_differ_in_joints_that_move_the_task(
     prefer: str | None, seeded: bool
 ) -> None:
-    """All other joints stay at q0, or neutral without q0, in every solution."""
+    """In every solution, all other joints stay at q0, or at neutral without q0."""
     robot = arms("panda", "ur5e")
     tip = robot.tips[1]
     arm = [j for j, name in enumerate(robot.joint_names) if name.startswith("1: ")]

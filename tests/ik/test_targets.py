@@ -1,4 +1,4 @@
-"""Targets that jump, move, or go out of reach and come back."""
+"""Targets of a Servo that jump, move, or leave the reach and come back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def distance(name: str, q: Array, target: Array) -> float:
 
 
 def turns(qd: Array) -> int:
-    """Return the largest number of reversals of a joint at noticeable speed."""
+    """Return the largest number of reversals of a joint that moves at noticeable speed."""
     fast = np.where(np.abs(qd) > 1e-3 * np.abs(qd).max(), np.sign(qd), 0.0)
     return max(int((np.diff(column[column != 0]) != 0).sum()) for column in fast.T)
 
@@ -50,7 +50,7 @@ def test_limits_hold_and_each_target_is_reached_when_the_target_jumps(
         assert (np.linalg.norm(qd, axis=1) <= 1.5).all()
         assert (np.abs(np.diff(speeds, axis=0)) <= 20 * dt + 1e-12).all()
         assert distance(name, q, target) < 1e-6
-        assert turns(qd) <= 5  # in 600 steps: some joints overshoot, none chatters
+        assert turns(qd) <= 5  # in 600 steps: some joints overshoot, but none oscillates quickly
         before = qd[-1]
 
 
@@ -61,7 +61,7 @@ def reach() -> float:
 @pytest.mark.parametrize("beyond", [1.0, 1.05, 1.5, 4.0])
 @pytest.mark.parametrize("dt", [0.002, 0.02])
 def test_a_planar_arm_stretches_toward_an_unreachable_target(beyond: float, dt: float) -> None:
-    """The arm stops stretched toward the target without oscillating, and returns exactly."""
+    """The stretched arm stops without oscillating, and meets the target exactly when it returns."""
     arm = robot("planar2")
     servo = Servo(arm, PLANE, dt=dt, limits=Limits.none(arm))
     angle = 0.7
@@ -79,9 +79,9 @@ def test_a_planar_arm_stretches_toward_an_unreachable_target(beyond: float, dt: 
     np.testing.assert_allclose(pose_of("planar2", q[-1])[:3, 3], near, atol=1e-9)
 
 
-def test_curvature_stops_the_arm_at_the_end_of_its_reach() -> None:
-    """DW, Conclusions: damping by the curvature of the reach stops the oscillation of the undamped
-    step (below), and the arm stretches toward its target.
+def test_damping_by_curvature_stops_the_arm_at_the_end_of_its_reach() -> None:
+    """DW, Conclusions: damping by the curvature of the reach prevents the oscillation of the
+    undamped step (see the next test), and the arm stretches toward its target.
     """
     arm, dt = robot("planar2"), 0.02
     step = DLS(damping.Curvature.for_robot(arm, dt=1 / 20))  # the default gain is 20 per second
@@ -93,7 +93,7 @@ def test_curvature_stops_the_arm_at_the_end_of_its_reach() -> None:
 
 
 def test_the_undamped_step_oscillates_at_the_end_of_the_reach() -> None:
-    """The test above can fail: the undamped step oscillates."""
+    """This shows that the previous test can fail."""
     arm = robot("planar2")
     servo = Servo(
         arm, PLANE, dt=0.02, step=Pseudoinverse(), limits=Limits.for_robot(arm, max_norm=2.0)
@@ -103,14 +103,14 @@ def test_the_undamped_step_oscillates_at_the_end_of_the_reach() -> None:
 
 
 def stationary(name: str, q: Array, target: Array) -> float:
-    """Return the norm of the gradient of ½‖e‖² divided by ‖e‖ [m or rad per rad]."""
+    """Return the norm of the gradient of ½‖e‖² divided by ‖e‖ [m or rad of e per rad of q]."""
     lin = PoseTask().linearize(robot(name), q, target)
     return float(np.linalg.norm(lin.J.T @ lin.e) / np.linalg.norm(lin.e))
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560"])
-def test_an_arm_rests_while_its_target_is_out_of_reach_and_returns(name: str) -> None:
-    """The arm rests at a local minimum of the error without oscillating, and then returns."""
+def test_an_arm_rests_near_a_target_out_of_reach_and_then_follows_it_back(name: str) -> None:
+    """The arm rests at a local minimum of the error, without oscillating."""
     arm, q0 = robot(name), AT[name]
     free = Limits(*(end(arm) for end in (_lower, _upper, _speed, _speed)), max_norm=2.0)
     servo = Servo(arm, dt=0.01, limits=free)
@@ -121,7 +121,7 @@ def test_an_arm_rests_while_its_target_is_out_of_reach_and_returns(name: str) ->
     assert turns(qd) <= 3
     assert np.linalg.norm(qd[-1]) < 1e-3
     assert stationary(name, q[-1], far) < 1e-4
-    # A fine random search finds no closer configuration nearby.
+    # A dense random search finds no configuration nearby with a smaller error.
     rng = np.random.default_rng(3)
 
     def far_off(at: Array) -> float:
@@ -151,7 +151,9 @@ _speed = _upper
 
 
 def circle(name: str) -> Any:
-    """Return a function of time that returns a pose, which circles and rocks, and its twist."""
+    """Return a function of time that returns a pose, which moves on a circle and rocks, and its
+    twist.
+    """
     T = pose_of(name, AT[name])
     axis = np.array([0.36, -0.48, 0.8])
 
@@ -179,11 +181,11 @@ def worst(name: str, dt: float, **more: Any) -> float:
 
 @pytest.mark.parametrize("name", AT)
 def test_with_gain_1_over_dt_the_tracking_error_is_of_second_order(name: str) -> None:
-    """With gain 1/dt only the error of one step remains: halving dt quarters it.
+    """With gain 1/dt, only the error of one step remains, so halving dt divides it by four.
 
-    The error of an explicit step is of order dt². A fixed gain removes only a fraction gain dt of
-    the error per step, so that the error is of first order. The default step, whose J is that of
-    the middle of the step, is of second order with a fixed gain.
+    The error of one explicit step is of order dt². A fixed gain removes only the fraction gain dt
+    of the error in each step, so that the error is of first order. The default step uses J in the
+    middle of the step: its error is of second order with a fixed gain.
     """
     coarse, fine = (worst(name, dt, gain=1 / dt, step=Pseudoinverse()) for dt in (0.02, 0.01))
     assert 3.5 < coarse / fine < 4.5
@@ -195,7 +197,7 @@ def test_with_gain_1_over_dt_the_tracking_error_is_of_second_order(name: str) ->
 
 @pytest.mark.parametrize("name", AT)
 def test_without_feed_forward_the_arm_lags_by_speed_over_gain(name: str) -> None:
-    """Without feed-forward the target is followed at a distance of speed/gain."""
+    """Without feed-forward, the arm follows the target at a distance of speed/gain."""
     without = worst(name, 0.005, feedforward=False, gain=10.0)
     differences = worst(name, 0.005, gain=10.0)
     exact = worst(name, 0.005, gain=10.0, exact=True)
@@ -206,8 +208,8 @@ def test_without_feed_forward_the_arm_lags_by_speed_over_gain(name: str) -> None
 
 @each("gain", [0.0, 1.0, 10.0, 50.0])
 @each("dt", [0.001, 0.02])
-def test_feedback_drives_drift_to_zero(gain: float, dt: float) -> None:
-    """The error to a fixed target decreases by the factor (1 - gain dt) in every step."""
+def test_feedback_reduces_an_error_to_zero_geometrically(gain: float, dt: float) -> None:
+    """Each step multiplies the error to a fixed target by (1 - gain dt)."""
     arm, q0 = robot("panda"), AT["panda"]
     target = moved(pose_of("panda", q0), np.array([1e-4, -2e-4, 1e-4]))
     steps = 20
@@ -220,8 +222,8 @@ def test_feedback_drives_drift_to_zero(gain: float, dt: float) -> None:
     np.testing.assert_allclose(errors, expected, rtol=1e-2, atol=1e-7)
 
 
-def test_uneven_times_give_the_path_of_even_ones() -> None:
-    """Speeds are computed for each interval; the path is the same as with even times."""
+def test_targets_at_uneven_times_give_the_same_path_as_at_even_times() -> None:
+    """Speeds are computed for each interval from its own duration."""
     pose, twist = circle("ur5e")
     arm = robot("ur5e")
     rng = np.random.default_rng(8)
@@ -240,7 +242,7 @@ def test_uneven_times_give_the_path_of_even_ones() -> None:
 
 
 def test_a_frame_moves_by_its_twist_times_the_duration() -> None:
-    """With a twist and no target, the frame has moved by twist × 1 s after a second."""
+    """Commanded by a twist without a target, the frame has moved by twist × 1 s after a second."""
     arm, q0 = robot("panda"), AT["panda"]
     v = np.array([0.1, -0.05, 0.05, 0.0, 0.0, 0.0])
     dt, goal = 1e-3, moved(pose_of("panda", q0), v[:3])
@@ -248,7 +250,7 @@ def test_a_frame_moves_by_its_twist_times_the_duration() -> None:
     result = simulate(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0, limits=own)
     assert distance("panda", result.q[-1], goal) < 1e-4
     assert not result.error.any()
-    # By default, accelerations are limited, so the frame starts from rest and lags behind.
+    # With default limits on acceleration, the frame starts from rest and lags behind.
     result = simulate(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0)
     limits = Servo(arm, dt=dt).limits
     start = (np.abs(result.qd[60]) / limits.max_acceleration).max()

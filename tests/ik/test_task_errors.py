@@ -1,4 +1,6 @@
-"""A solution of several tasks says which one missed by how much, and whether it could be met."""
+"""A solution of several tasks states which task was missed, by how much, and whether it could be
+met.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,13 @@ ROBOTS = int(os.environ.get("SUPPLE_TASK_ROBOTS", nightly("60", "8")))
 
 
 def some(robot: supple.Robot, count: int) -> list[Array]:
-    """Return targets of two arms; those of the second are out of reach every other time."""
+    """Return targets of two arms; every second target of the second arm is out of reach."""
     T = [robot.fk(robot.random(count, seed=3), tip) for tip in robot.tips]
     T[1][::2, 0, 3] += 3.0
     return T
 
 
-def test_each_error_is_that_of_its_task() -> None:
+def test_the_reported_error_of_each_task_is_that_of_its_frame() -> None:
     robot = arms("ur5e", "panda")
     T = some(robot, 6)
     found = solve(robot, T)
@@ -50,7 +52,7 @@ def test_each_error_is_that_of_its_task() -> None:
 
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("order", [0, 1])
-def test_the_report_names_the_task_that_missed(fast: bool, order: int) -> None:
+def test_the_report_names_the_task_that_is_missed(fast: bool, order: int) -> None:
     robot = arms("ur5e", "panda")
     T = [one[0] for one in some(robot, 1)]
     tasks = [PoseTask(tip) for tip in robot.tips]
@@ -91,7 +93,7 @@ def test_a_posture_is_a_preference_and_has_no_error() -> None:
         assert found.position_errors[place] == pytest.approx(found.position_error, abs=1e-12)
 
 
-def test_one_task_has_the_error_of_the_solution() -> None:
+def test_the_error_of_the_only_task_is_the_error_of_the_solution() -> None:
     robot = supple.load("panda")
     found = solve(robot, robot.fk(robot.random(3, seed=5)))
     np.testing.assert_array_equal(found.position_errors, found.position_error[:, None])
@@ -123,10 +125,10 @@ def test_errors_of_open_tasks_are_reported() -> None:
     assert found.reasons[-1].startswith("OpenTask by ")
 
 
-def test_five_joints_cannot_meet_six_rows() -> None:
+def test_a_solution_of_five_joints_for_six_rows_says_that_most_targets_cannot_be_met() -> None:
     robot = supple.load("youbot")
     T = robot.fk(robot.random(1, seed=7)[0])
-    assert "cannot" not in str(solve(robot, T))  # a special target
+    assert "cannot" not in str(solve(robot, T))  # a target that five joints can meet
     T[:3, :3] = T[:3, :3] @ np.array([[0.6, -0.8, 0], [0.8, 0.6, 0], [0, 0, 1]]).T[::-1, ::-1]
     words = "5 joints cannot meet 6 rows except at special targets"
     found = solve(robot, T, explain=True)
@@ -138,7 +140,7 @@ def test_five_joints_cannot_meet_six_rows() -> None:
 
 
 def test_surplus_rows_are_counted_on_every_robot() -> None:
-    """The summary mentions surplus rows exactly if J has more rows than columns that move them."""
+    """The summary mentions surplus rows if and only if J has more rows than nonzero columns."""
     for seed in range(ROBOTS):
         robot = generated.robot(seed, size=1.0)
         for task in (PoseTask(robot.tips[0]), PositionTask(robot.tips[0]), AxisTask(robot.tips[0])):
@@ -179,10 +181,11 @@ def few_joints(rng: np.random.Generator) -> supple.Robot:
 
 @pytest.mark.parametrize("part", range(4))
 def test_targets_with_more_rows_than_joints_are_judged_after_512_seeds(part: int) -> None:
-    """Special targets of more rows than joints are met, and others are judged after 512 seeds.
+    """With more rows than joints, targets that can be met are met, and the search for other targets
+    ends after 512 seeds.
 
-    That a configuration comes near a target is no sign of a solution there, and does not prolong
-    the search.
+    Although a configuration comes near a target, the search is not prolonged, because this is no
+    sign of a solution there.
     """
     for seed in range(part, ROBOTS, 4):
         rng = np.random.default_rng((28, seed))
@@ -202,8 +205,8 @@ def test_targets_with_more_rows_than_joints_are_judged_after_512_seeds(part: int
         assert solve(robot, off[0], max_seeds=600).restarts <= 600, seed
 
 
-def test_searches_without_surplus_rows_are_not_shortened() -> None:
-    """Neither ranges nor free rows, nor more joints, shorten the search for a target nearby."""
+def test_without_surplus_rows_a_search_is_not_shortened_to_512_seeds() -> None:
+    """Rows with a range, free rows and additional joints leave no surplus rows."""
     robot = supple.load("youbot")
     free = (PoseTask(tolerance={"rz": 0.5}), PoseTask(rows=("x", "y", "z", "rx", "ry")))
     for task in (*free, PositionTask()):

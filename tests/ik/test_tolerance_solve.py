@@ -1,4 +1,4 @@
-"""Allowed ranges in `solve`: 10⁴ random targets, each solution checked by a slow oracle."""
+"""Allowed ranges of tasks in `solve`: each solution of 10⁴ random targets is checked in NumPy."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_targets_within_ranges_of_position_and_rotation_are_met(name: str) -> No
 
 @pytest.mark.parametrize(("name", "about"), [("youbot", "z"), ("panda", "x"), ("ur5e", "y")])
 def test_a_pose_with_a_free_rotation_axis_is_met(name: str, about: str) -> None:
-    """The position is met, and the direction of the axis about which the tool may turn."""
+    """The position is met, and so is the direction of the axis about which the tool may turn."""
     robot = supple.load(name)
     k = "xyz".index(about)
     q = robot.random(COUNT, seed=2)
@@ -113,7 +113,7 @@ def test_a_q0_inside_the_range_is_returned_unchanged() -> None:
     task = PoseTask(tolerance={"x": 0.02, "y": 0.02, "z": 0.02})
     for i in range(50):
         inside = solve(robot, T[i], tasks=task, q0=q[i])
-        np.testing.assert_allclose(inside.q, q[i], atol=1e-12)  # a guess inside the range stays
+        np.testing.assert_allclose(inside.q, q[i], atol=1e-12)  # q0 is inside the range and is kept
         found = solve(robot, T[i], tasks=task)
         off = pose_at(robot, found.q)[:3, 3] - T[i, :3, 3]
         assert found.success
@@ -123,7 +123,7 @@ def test_a_q0_inside_the_range_is_returned_unchanged() -> None:
         )
 
 
-def test_errors_are_distances_to_the_range_where_there_is_no_solution() -> None:
+def test_without_a_solution_errors_are_the_distances_to_the_range() -> None:
     robot = supple.load("panda")
     p = np.array([1.5, 0.0, 0.4])
     far = solve(robot, p, tasks=PositionTask())
@@ -138,7 +138,7 @@ def test_errors_are_distances_to_the_range_where_there_is_no_solution() -> None:
     assert wide.success
 
 
-def test_a_search_with_a_given_step_meets_ranges() -> None:
+def test_a_search_that_repeats_a_given_step_meets_ranges() -> None:
     robot = supple.load("ur5e")
     T, _ = off_targets(robot, np.full(3, -0.02), np.full(3, 0.02), 0.2, seed=6)
     task = PoseTask(about="z", cone=0.2, tolerance={"x": 0.02, "y": 0.02, "z": 0.02})
@@ -151,7 +151,7 @@ def test_a_search_with_a_given_step_meets_ranges() -> None:
         assert angle_between(is_at[:3, 2], target[:3, 2]) <= 0.2 + MET[1] + 1e-9
 
 
-def test_a_secondary_posture_stays_in_the_range() -> None:
+def test_a_secondary_posture_does_not_move_the_frame_out_of_its_range() -> None:
     robot = supple.load("panda")
     T, _ = off_targets(robot, np.full(3, -0.05), np.full(3, 0.05), 0.2, seed=7)
     rest = robot.neutral()
@@ -160,7 +160,7 @@ def test_a_secondary_posture_stays_in_the_range() -> None:
         free = solve(robot, target, tasks=task, prefer="fast")
         tasks = [task, PostureTask()]
         found = solve(robot, [target, rest], tasks=tasks)
-        pulled = solve(robot, [target, rest], tasks=tasks, q0=free.q)  # on the same branch
+        pulled = solve(robot, [target, rest], tasks=tasks, q0=free.q)  # on the branch of q0
         for each in (found, pulled):
             assert each.success
             off = box_distance(pose_at(robot, each.q)[:3, 3] - target[:3, 3], -0.05, 0.05)
@@ -174,7 +174,7 @@ def test_a_posture_with_a_range_is_refused() -> None:
         solve(robot, [np.eye(4), robot.neutral()], tasks=[PoseTask(), PostureTask(tolerance=0.1)])
 
 
-def test_batches_and_single_targets_agree_on_success() -> None:
+def test_reachable_targets_with_a_cone_are_met_in_a_batch_and_alone() -> None:
     robot = supple.load("youbot")
     q = robot.random(100, seed=8)
     T = robot.fk(q)
@@ -185,8 +185,8 @@ def test_batches_and_single_targets_agree_on_success() -> None:
     assert all(found.success for found in one)
 
 
-def test_rows_that_stay_in_their_range_cost_no_iterations() -> None:
-    """The search takes as many iterations as without the rows that stay in their range."""
+def test_rows_that_stay_inside_their_range_add_no_iterations() -> None:
+    """The search takes as many iterations as without these rows."""
     robot = supple.load("panda")
     wide, without = PositionTask(tolerance={"y": 10, "z": 10}), PositionTask(rows=("x",))
     for k in range(20):

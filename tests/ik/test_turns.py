@@ -1,4 +1,4 @@
-"""Of several 2π wraps of a joint the nearest is returned; wraps are not distinct solutions."""
+"""Of the 2π wraps of a joint, the nearest is returned; wraps are not distinct solutions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TURN = 2 * np.pi
 
 
 def nearer_by_turns(robot: Robot, q: Array, q0: Array) -> Array:
-    """Return a mask of the coordinates that a 2π wrap inside the limits would bring nearer q0."""
+    """Return a mask of the coordinates with a 2π wrap inside the limits that is nearer to q0."""
     nearer = np.zeros(np.broadcast_shapes(q.shape, q0.shape), dtype=bool)
     for k in range(-8, 9):
         turned = q + k * TURN
@@ -29,7 +29,9 @@ def nearer_by_turns(robot: Robot, q: Array, q0: Array) -> Array:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_no_joint_of_the_nearest_solution_is_nearer_by_a_full_turn(name: str) -> None:
+def test_no_full_turn_inside_the_limits_brings_a_joint_of_a_solution_nearer_to_q0(
+    name: str,
+) -> None:
     robot = supple.load(name)
     assert (robot.upper - robot.lower >= TURN).any()
     T, q0 = robot.fk(robot.random(150, seed=31)), robot.random(150, seed=32)
@@ -47,7 +49,7 @@ def test_no_joint_of_the_nearest_solution_is_nearer_by_a_full_turn(name: str) ->
     assert nearer_by_turns(robot, fast.q, q0).any()  # so the test can fail
 
 
-def test_joints_at_the_closest_pose_have_the_full_turns_nearest_to_q0() -> None:
+def test_at_the_closest_pose_joints_have_the_2_pi_wraps_nearest_to_q0() -> None:
     robot = supple.load("ur5e")
     _, _, T5 = boundary(robot, 20)
     q0 = robot.random(20, seed=33)
@@ -59,10 +61,10 @@ def test_joints_at_the_closest_pose_have_the_full_turns_nearest_to_q0() -> None:
 
 @pytest.mark.parametrize("q0", [None, [4.0, -4.0, 1.0, -5.0, 3.0, -3.0]], ids=["no q0", "q0"])
 @pytest.mark.parametrize("one", [False, True])
-def test_joints_have_the_full_turns_nearest_to_the_posture(
+def test_with_a_posture_joints_have_the_2_pi_wraps_nearest_to_the_posture(
     one: bool, q0: list[float] | None
 ) -> None:
-    """The 2π wraps of a solution are those nearest to the posture, not to q0."""
+    """The wraps nearest to q0 are other ones."""
     robot = supple.load("ur5e")
     T, rest = robot.fk(robot.random(60, seed=34)), robot.random(seed=35)
     tasks = [PoseTask(), PostureTask()]
@@ -78,7 +80,7 @@ def test_solutions_that_differ_by_full_turns_are_not_distinct() -> None:
     robot = supple.load("ur5e")
     counts = []
     q = robot.random(nightly(30, 12), seed=36)
-    q[2 * len(q) // 3 :, 0] = np.pi  # half a revolution from the middle: rounding decides the side
+    q[2 * len(q) // 3 :, 0] = np.pi  # half a turn from the middle: rounding decides the side
     for target in robot.fk(q):
         found = solve(robot, target, solutions=40)
         hold(robot, target, found)
@@ -105,7 +107,7 @@ def test_a_joint_without_limits_moves_at_most_half_a_turn_from_q0() -> None:
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it(batch: bool) -> None:
-    """Angles far from zero have rounding errors above the tolerance, so they are not wrapped."""
+    """Angles far from zero have rounding errors that are larger than the tolerance."""
     robot, hand = geared(None), PositionTask("tip")
     p, q0 = robot.fk(robot.random(20, seed=40))[:, :3, 3].copy(), np.array([1e8, -1e8])
     tolerance = 1e-9
@@ -119,7 +121,7 @@ def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it(batch: bool) -> No
 
 
 def test_positions_of_a_long_prismatic_joint_are_not_wrapped() -> None:
-    """On a prismatic joint of 40 m, the closest point is found from a seed at its end."""
+    """On a prismatic joint of 40 m, the closest point is found although q0 is at an end."""
     joint = Joint("slide", "prismatic", "base", "tip", axis=(1, 0, 0), lower=-20.0, upper=20.0)
     robot = Robot(Description("slide", (joint,)))
     target = np.array([5.0, 1.0, 0.0])
@@ -144,7 +146,9 @@ def geared(ratio: float | None) -> Robot:
 
 
 @each("ratio", [2.0, -1.0, 0.5, 1 / 3])
-def test_a_joint_is_not_wrapped_if_its_mimic_would_move_the_frame(ratio: float) -> None:
+def test_a_joint_is_not_wrapped_if_a_joint_that_mimics_it_would_move_the_frame(
+    ratio: float,
+) -> None:
     robot = geared(ratio)
     for target in robot.fk(np.linspace(-3, 3, 7)[:, None]):
         found = solve(robot, target[:3, 3], tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
@@ -152,8 +156,8 @@ def test_a_joint_is_not_wrapped_if_its_mimic_would_move_the_frame(ratio: float) 
             np.testing.assert_allclose(robot.fk(found.q)[:3, 3], target[:3, 3], atol=1e-6)
     if ratio == round(ratio):
         assert np.abs(found.q - 60.0).max() <= np.pi + 1e-9
-    # The closest pose is stationary; it would not be if one joint turned by 2π, and the joint that
-    # is coupled to it by a fraction of a turn.
+    # The closest pose is stationary. It would not be after a turn of one joint by 2π, which turns
+    # the joint that mimics it by a fraction of 2π.
     far = np.array([9.0, 4.0, 0.0])
     found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
     assert found.status is SolveStatus.UNREACHABLE

@@ -1,4 +1,4 @@
-"""mypy in its strict mode accepts the code of the documents, and knows the types of results."""
+"""mypy in its strict mode accepts the code in the documents, and infers the types of results."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ sp.solve(panda, T, framee="x")
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder for the cache of mypy, which all tests of this file share."""
+    """Return a folder for the cache of mypy that all tests of this file share."""
     return tmp_path_factory.mktemp("mypy")
 
 
 def errors_of_mypy(folder: Path, cache: Path, files: dict[str, str]) -> list[str]:
-    """Return the errors that mypy reports for files of these names and texts."""
+    """Return the errors that mypy reports for files with given names and contents."""
     for name, text in files.items():
         (folder / name).write_text(text)
     parent = Path(supple.__file__).parents[1]
@@ -118,7 +118,7 @@ def errors_of_mypy(folder: Path, cache: Path, files: dict[str, str]) -> list[str
     return [line for line in run.stdout.splitlines() if "error:" in line]
 
 
-def test_mypy_knows_the_types_of_results(tmp_path: Path, cache: Path) -> None:
+def test_mypy_infers_the_types_of_results(tmp_path: Path, cache: Path) -> None:
     pytest.importorskip("mypy")
     errors = errors_of_mypy(tmp_path, cache, {"results.py": RESULTS})
     last = len(RESULTS.splitlines())  # the line with the misspelt argument
@@ -127,14 +127,14 @@ def test_mypy_knows_the_types_of_results(tmp_path: Path, cache: Path) -> None:
     assert 'did you mean "frame"?' in errors[0]
 
 
-# Blocks marked `py` are not run by the tests, because they need a GPU or libraries that the tests
-# lack. On this page, they are code of other libraries, which mypy does not check either.
+# The tests do not run blocks marked `py`, which need a GPU or libraries that are not installed for
+# the tests. On this page, such blocks are code of other libraries; mypy does not check them.
 OF_OTHER_LIBRARIES = "migration"
 BLOCK = re.compile(r"^```(python|py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def test_mypy_accepts_the_code_of_the_documents(tmp_path: Path, cache: Path) -> None:
-    """The code blocks of each page form one program, with the line numbers of the page."""
+    """The code blocks of a page are checked as one program, with the line numbers of the page."""
     pytest.importorskip("mypy")
     files = {}
     for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]:
@@ -149,7 +149,7 @@ def test_mypy_accepts_the_code_of_the_documents(tmp_path: Path, cache: Path) -> 
     assert "\n".join(errors_of_mypy(tmp_path, cache, files)) == ""
 
 
-def test_blocks_that_mypy_does_not_see_are_code_of_other_libraries() -> None:
+def test_blocks_that_mypy_does_not_check_are_code_of_other_libraries() -> None:
     for page in ROOT.glob("docs/**/*.md"):
         known = set(re.findall(r"^```(\w*)$", page.read_text(), re.MULTILINE))
         assert known <= {"", "python", "py", "text", "sh", "yaml", "bibtex"}, page.name
@@ -157,5 +157,5 @@ def test_blocks_that_mypy_does_not_see_are_code_of_other_libraries() -> None:
     blocks = [code for kind, code in BLOCK.findall(text) if kind == "py"]
     assert len(blocks) == 7
     for code in blocks:
-        assert code.startswith("# ")  # the name of the library
+        assert code.startswith("# ")  # a comment with the name of the library
         assert not re.search(r"\b(sp|supple)\b", code)

@@ -1,4 +1,6 @@
-"""Targets with a solution are not reported unreachable, and batches agree with single calls."""
+"""Targets with a solution are not called unreachable, and a batch gives the results of single
+calls.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ ARMS = ("panda", "youbot", "iiwa14", "ur5e", "puma560")
 
 
 def corners(robot: Robot, most: int = 256) -> np.ndarray:
-    """Return configurations with every joint at a limit, at most `most` of them."""
+    """Return configurations with every joint at one of its limits, at most `most` of them."""
     ends = np.stack([robot.lower, robot.upper])
     which = np.array(list(itertools.product((0, 1), repeat=robot.dof)))
     every = ends[which, np.arange(robot.dof)]
@@ -40,7 +42,7 @@ def test_targets_with_all_joints_at_limits_are_met(name: str) -> None:
 
 @pytest.mark.parametrize("joints", [7, 9, 10, 12, 14])
 def test_targets_with_all_joints_of_a_chain_at_limits_are_met(joints: int) -> None:
-    """Targets are met even for random chains in which one start in 10,000 finds a solution."""
+    """In some of these random chains, only one start in 10,000 finds a solution."""
     for seed in range(nightly(6, 2)):
         robot = chain(seed, joints)
         T = robot.fk(corner_configurations(robot, nightly(300, 150), seed))
@@ -62,14 +64,14 @@ def test_targets_with_some_joints_at_limits_are_met(name: str) -> None:
 
 
 def swapped(robot: Robot, count: int) -> np.ndarray:
-    """Return poses with permuted positions, at which many orientations are unreachable."""
+    """Return poses whose positions are permuted among them, so that many are out of reach."""
     T = robot.fk(robot.random(count, seed=3))
     T[:, :3, 3] = T[np.random.default_rng(0).permutation(count), :3, 3]
     return T
 
 
 def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
-    """Results in a batch and alone are equal bit for bit, whether the target is met or not."""
+    """Results have the same bits, whether the target is met or not."""
     robot = supple.load("panda")
     T = np.concatenate([swapped(robot, 100), robot.fk(corners(robot, 128))])
     batch = solve(robot, T)
@@ -81,8 +83,7 @@ def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
         np.testing.assert_array_equal(alone.q, batch.q[i])
 
 
-def test_a_search_without_a_proof_uses_all_max_seeds() -> None:
-    """If nothing proves that a target is out of reach, the search uses all `max_seeds` seeds."""
+def test_a_search_for_a_target_not_proven_unreachable_uses_all_max_seeds() -> None:
     robot = supple.load("panda")
     T = swapped(robot, 100)
     T = T[np.flatnonzero(solve(robot, T).status == SolveStatus.NOT_CONVERGED)[0]]
@@ -95,8 +96,8 @@ def test_a_search_without_a_proof_uses_all_max_seeds() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
-def test_a_search_with_few_seeds_reads_no_memory_beside_q0(count: int) -> None:
-    """Lanes without a seed do not read memory next to q0."""
+def test_a_search_with_fewer_seeds_than_lanes_reads_no_memory_beside_q0(count: int) -> None:
+    """Results do not depend on the numbers before and after q0 in memory."""
     robot = supple.load("panda")
     T = robot.fk(robot.random(64, seed=5))
     memory = np.full((66, robot.dof), np.nan)
@@ -133,7 +134,7 @@ print("fine")
 """
 
 
-def test_memory_before_q0_is_not_read() -> None:
+def test_solve_does_not_read_a_protected_page_of_memory_before_q0() -> None:
     import subprocess
     import sys
 

@@ -1,4 +1,4 @@
-"""Laws of Cholesky: C C^T = A, solutions of A x = b, also where A has lost rank exactly."""
+"""Laws of Cholesky, for any rank of A: C C^T = A, and solutions of A x = b."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ sizes = each("n", SIZES)
 
 
 def gram(g: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return G G^T, symmetric to the last bit."""
+    """Return G G^T, with exactly equal entries above and below the diagonal."""
     a = (g @ g.T).astype(dtype)
     return np.tril(a) + np.tril(a, -1).T
 
 
 def semidefinite(n: int, dtype: np.dtype) -> dict[str, np.ndarray]:
-    """Return matrices of full rank, and exactly singular ones, by name."""
+    """Return a dictionary of matrices of full rank and of exactly singular matrices."""
     rng = np.random.default_rng(n)
     plain = from_spectrum(rng, n, n, np.linspace(2, 1, n))
     big = 1e145 if dtype == np.float64 else 1e14
@@ -44,7 +44,9 @@ def semidefinite(n: int, dtype: np.dtype) -> dict[str, np.ndarray]:
 
 
 def solved(lane: Lane, a: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return C, x, whether A has full rank, and the relative errors of C C^T = A and A x = b."""
+    """Return C, x, whether A has full rank, and the relative residuals of C C^T = A
+    and of A x = b.
+    """
     y = np.random.default_rng(5).standard_normal(a.shape[:2])
     b = np.einsum("cij,cj->ci", a.astype(np.float64), y).astype(lane.dtype)
     factor, x, full = lane.cholesky(a, b)
@@ -72,14 +74,14 @@ def test_cholesky_factors_and_solves_matrices_of_any_rank(lane: Lane, n: int) ->
     said = dict(zip(matrices, full, strict=True))
     assert all(said[name] for name in ("full", "full again", "big", "small"))
     lost = ["zero", "zero row", "zero first row", "big, zero row"]
-    if n >= 6:  # for smaller n, rounding may leave a positive pivot of the order of n eps
+    if n >= 6:  # for smaller n, rounding errors may leave a positive pivot of the order of n eps
         lost += ["repeated rows", "small, repeated rows"]
     assert not any(said[name] for name in lost)
 
 
 @cache
 def nearly_singular(n: int, smallest: float, dtype: np.dtype) -> np.ndarray:
-    """Return ten matrices (10, n, n), the same for lanes of all widths."""
+    """Return ten matrices (10, n, n), which do not depend on the width of lanes."""
     rng = np.random.default_rng(n)
     sigma = np.append(np.linspace(2, 1, n - 1), smallest)
     return np.stack([gram(from_spectrum(rng, n, n, sigma), dtype) for _ in range(10)])
@@ -87,11 +89,11 @@ def nearly_singular(n: int, smallest: float, dtype: np.dtype) -> np.ndarray:
 
 @sizes
 @pytest.mark.parametrize("smallest", SMALLEST)
-def test_cholesky_is_accurate_as_a_matrix_becomes_singular(
+def test_the_cholesky_factor_stays_accurate_as_a_matrix_becomes_singular(
     lane: Lane, n: int, smallest: float
 ) -> None:
-    # While all pivots are positive, the factor is exact to rounding. If a pivot is set to zero,
-    # off-diagonal entries of up to its square root are lost as well.
+    # While all pivots are positive, C C^T = A up to rounding. If a pivot is set to zero,
+    # off-diagonal entries of up to the square root of this pivot are lost as well.
     a = nearly_singular(n, smallest, lane.dtype)
     factor, x, full, wrong_product, wrong_solution = solved(lane, a)
     assert np.isfinite(factor).all()

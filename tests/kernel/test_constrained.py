@@ -1,4 +1,6 @@
-"""Steps within a box, a norm and rows of constraints are those of independent solvers."""
+"""Steps with a box, a bound on the norm and rows of constraints are those of
+independent solvers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ LANE = next(lane for lane in LANES if lane.width == 1 and lane.dtype == np.float
 
 
 def drawn(seed: int, n: int | None = None, rows: int | None = None) -> Problem:
-    """Return a random problem: regular, degenerate or infeasible."""
+    """Return a random problem, which may be degenerate or infeasible."""
     rng = np.random.default_rng([seed, 29])
     n = n or int(rng.integers(1, 4))
     m = int(rng.integers(1, n + 2))
@@ -37,7 +39,7 @@ def drawn(seed: int, n: int | None = None, rows: int | None = None) -> Problem:
     x0 = rng.normal(size=n) * rng.choice([0.3, 1.0, 3.0])
     low, high = -rng.exponential(0.7, n), rng.exponential(0.7, n)
     moving = rng.random() < 0.3
-    if moving:  # the box of moving joints does not contain zero
+    if moving:  # speeds of moving joints: the box does not contain zero
         low, high = low + 1.0, high + 1.0
     equal = rng.random(n) < 0.1
     low[equal] = high[equal]
@@ -47,16 +49,16 @@ def drawn(seed: int, n: int | None = None, rows: int | None = None) -> Problem:
         high[rng.random(n) < 0.5] = np.inf
     G = rng.normal(size=(k, n))
     if rng.random() < 0.3:
-        G = np.round(G)  # tidy rows: zero rows, and rows along an axis
+        G = np.round(G)  # rows of whole numbers: some are zero or along an axis
     h = rng.normal(size=k) * rng.choice([0.0, 0.3, 1.0, 3.0])
     for i in range(1, k):
         how = rng.integers(8)
         j = int(rng.integers(i))
-        if how == 0:  # duplicate
+        if how == 0:  # a duplicate of another row
             G[i], h[i] = G[j], h[j]
-        elif how == 1:  # parallel
+        elif how == 1:  # parallel to another row
             G[i] = G[j] * rng.choice([2.0, 0.3])
-        elif how == 2:  # opposite
+        elif how == 2:  # opposite to another row
             G[i] = -G[j] * rng.choice([1.0, 7.0])
         elif how == 3 and rng.random() < 0.3:
             G[i] = 0
@@ -74,9 +76,10 @@ def solved(p: Problem, lane: Lane = LANE) -> tuple[Array, Array, Array]:
 
 
 def difference(p: Problem, x: Array, y: Array) -> float:
-    """Return the relative difference of two steps, in the norm of the cost.
+    """Return the relative difference of two steps, in the norm defined by the cost.
 
-    Without damping, a step shortened by the bound on the norm is not unique: costs are compared.
+    Without damping, several steps may have the least cost within a bound on the norm: then costs
+    are compared.
     """
     R, size = p.cost_rows, 1 + np.linalg.norm(y) + np.linalg.norm(p.x0)
     if p.lambda2 == 0 and np.linalg.norm(y) >= p.bound * (1 - 1e-9):
@@ -86,7 +89,9 @@ def difference(p: Problem, x: Array, y: Array) -> float:
 
 
 def check_limits(p: Problem, x: Array) -> None:
-    """The box holds exactly, and the bound on the norm too, unless no point of the box keeps it."""
+    """Check that x is in the box exactly, and within the bound on the norm if a point of the box
+    is.
+    """
     assert np.isfinite(x).all()
     assert (x >= p.low).all()
     assert (x <= p.high).all()
@@ -94,7 +99,7 @@ def check_limits(p: Problem, x: Array) -> None:
     assert np.linalg.norm(x) <= most * (1 + 2e-16)
 
 
-def test_the_constrained_step_is_that_of_an_exhaustive_enumeration() -> None:
+def test_constrained_steps_are_those_found_by_enumerating_all_active_sets() -> None:
     missing = active = 0
     cases = nightly(4 * CASES, CASES)
     for seed in range(FIRST, FIRST + cases):
@@ -107,14 +112,15 @@ def test_the_constrained_step_is_that_of_an_exhaustive_enumeration() -> None:
         mine = np.maximum(h - G @ x, 0)
         np.testing.assert_allclose(mine, missed, atol=1e-12 * size, err_msg=str(seed))
         assert ((state == GIVEN_UP) == (missed > 1e-11)).all(), seed
-        # Without an active row, x is that of the box, by Cholesky where pivots are above 1e-4.
+        # Without active rows, x is the step inside the box, which Cholesky computes if pivots are
+        # above 1e-4.
         assert difference(p, x, theirs) <= (1e-12 if (state > 1).any() else 1e-11), seed
         missing, active = missing + int((missed > 0).any()), active + int((state > 1).any())
-    assert min(missing, active) > cases // 8  # the problems are hard enough
+    assert min(missing, active) > cases // 8  # many problems have active or missed rows
 
 
 def lattice(seed: int, n: int, rows: int) -> Problem:
-    """Return a problem with small integers, so that many constraints are active at once."""
+    """Return a problem of small integers, in which many constraints are active at the same time."""
     rng = np.random.default_rng([seed, n, 30])
     J, G = rng.integers(-2, 3, (int(rng.integers(1, n + 2)), n)), rng.integers(-1, 2, (rows, n))
     low, high, x0 = (rng.integers(a, b, n) for a, b in ((-2, 1), (0, 3), (-3, 4)))
@@ -126,7 +132,9 @@ def lattice(seed: int, n: int, rows: int) -> Problem:
 @pytest.mark.parametrize("tidy", [False, True])
 @pytest.mark.parametrize("n", [4, 7, 12, 30])
 def test_constrained_steps_of_any_size_satisfy_the_kkt_conditions(n: int, tidy: bool) -> None:
-    """The gradient is in the cone of the active constraints, and no missed row could be raised."""
+    """The gradient is in the cone of the active constraints, and no row that is missed could be
+    raised.
+    """
     missing = 0
     for seed in range(FIRST, FIRST + nightly(CASES, CASES // 3)):
         rows = int(np.random.default_rng(seed).choice([1, 3, 8, 25]))
@@ -142,7 +150,7 @@ def test_constrained_steps_of_any_size_satisfy_the_kkt_conditions(n: int, tidy: 
     assert missing  # some of the problems are infeasible
 
 
-def test_constraints_that_the_step_meets_change_no_bit() -> None:
+def test_constraints_that_the_step_inside_the_box_meets_change_no_bit() -> None:
     for seed in range(FIRST, FIRST + CASES):
         p = drawn(seed, 7)
         numbers = np.array([p.lambda2]), np.array([p.bound])
@@ -156,8 +164,8 @@ def test_constraints_that_the_step_meets_change_no_bit() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 7])
-def test_huge_and_tiny_numbers_give_a_step_within_the_box(n: int) -> None:
-    """Zeros, huge and tiny numbers: the loop ends, and no entry is NaN or outside the box."""
+def test_with_zeros_huge_and_tiny_numbers_steps_are_finite_and_in_the_box(n: int) -> None:
+    """The search for the active set also ends."""
     for seed in range(FIRST, FIRST + nightly(4, 1) * CASES):
         rng = np.random.default_rng([seed, n])
         p = drawn(seed, n)

@@ -1,6 +1,6 @@
-"""Laws of sincos, atan2 and unit_angle: accuracy, exact values, the same bits in every lane.
+"""Laws of sincos, atan2 and unit_angle: accuracy, exact values, and the same bits in every lane.
 
-The oracle is long double, where it is wider than double: 113 bits on arm, 64 on x86.
+The oracle is long double, where it is wider than double: it has 113 bits on arm and 64 on x86.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from harness import Lane, same_bits
 
 LONG = np.longdouble
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
-# From elementary.hpp: bounds on errors [ulp], and the largest arguments that the kernel reduces.
+# From elementary.hpp: bounds on errors [ulp], and the largest arguments that are reduced in lanes.
 SINCOS_ULP = {DOUBLE: 1.6, SINGLE: 2.5}
 ATAN2_ULP = 2.1
-UNIT_ANGLE_ULP = 2.1  # in units in the last place of pi
+UNIT_ANGLE_ULP = 2.1  # in units in the last place of π
 REACH = {DOUBLE: 200000.0, SINGLE: 3200.0}
 
 
@@ -36,7 +36,9 @@ def ulp_error(result: np.ndarray, exact: np.ndarray) -> float:
 
 @cache
 def angles(dtype: np.dtype) -> np.ndarray:
-    """Return angles up to REACH: uniform, of all magnitudes, and nearest to multiples of pi/2."""
+    """Return uniform angles up to REACH, angles of all magnitudes, and those nearest to multiples
+    of pi/2.
+    """
     rng = np.random.default_rng(1)
     reach = REACH[dtype]
     quadrants = np.arange(-int(reach / np.pi * 2), int(reach / np.pi * 2) + 1)
@@ -67,7 +69,9 @@ def circle(dtype: np.dtype) -> np.ndarray:
 
 @cache
 def vectors(dtype: np.dtype) -> np.ndarray:
-    """Return vectors (y, x) of all directions and lengths; some on or near axes and diagonals."""
+    """Return vectors (y, x) of all directions and lengths, some of them on or near axes and
+    diagonals.
+    """
     rng = np.random.default_rng(2)
     exponent = np.finfo(dtype).maxexp - 2
     angle = rng.uniform(-np.pi, np.pi, 20000)
@@ -84,27 +88,27 @@ def vectors(dtype: np.dtype) -> np.ndarray:
     return np.concatenate([round_about, free, corners, top], axis=1).astype(dtype)
 
 
-def test_sincos_is_accurate(lane: Lane) -> None:
+def test_the_error_of_sincos_is_within_its_bound(lane: Lane) -> None:
     needs_wider_oracle(lane.dtype)
     s, c = lane.map("circle", angles(lane.dtype))
     assert ulp_error(s, circle(lane.dtype)[0]) <= SINCOS_ULP[lane.dtype]
     assert ulp_error(c, circle(lane.dtype)[1]) <= SINCOS_ULP[lane.dtype]
 
 
-def test_sincos_lies_on_the_circle(lane: Lane) -> None:
+def test_sine_and_cosine_have_squares_that_add_to_one(lane: Lane) -> None:
     s, c = lane.map("circle", angles(lane.dtype)).astype(LONG)
     # Errors of e in s and c change s^2 + c^2 by at most 2 e (|s| + |c|) <= 2 sqrt(2) e.
     ulp = LONG(lane.eps) / 2
     assert np.max(np.abs(s * s + c * c - 1)) <= 2 * np.sqrt(LONG(2)) * SINCOS_ULP[lane.dtype] * ulp
 
 
-def test_sincos_of_huge_angles_is_accurate(lane: Lane) -> None:
+def test_the_error_of_sincos_at_huge_angles_is_within_its_bound(lane: Lane) -> None:
     needs_wider_oracle(lane.dtype)
     reach = lane.dtype.type(REACH[lane.dtype])
     x = np.array([1e6, -1e9, 1e22, 1e30, np.finfo(lane.dtype).max], lane.dtype)
     if lane.dtype == DOUBLE:
         x = np.append(x, [1e100, 1e300])
-    # Arguments within and beyond REACH alternate, so that packs contain both.
+    # Arguments within REACH and beyond it alternate, so that packs contain both.
     x = np.ravel([x, np.ones_like(x), np.full_like(x, np.nextafter(reach, 2 * reach)), -x])
     exact = np.sin(x.astype(LONG)), np.cos(x.astype(LONG))
     s, c = lane.map("circle", x)
@@ -116,19 +120,19 @@ def test_sincos_is_exact_near_zero_and_nan_at_infinity(lane: Lane) -> None:
     tiny = np.finfo(lane.dtype).smallest_subnormal
     x = np.array([0.0, -0.0, tiny, -tiny, np.inf, -np.inf, np.nan], lane.dtype)
     s, c = lane.map("circle", x)
-    # The sign of a zero is not checked: + 0 makes it positive.
+    # The sign of a zero is not compared: + 0 makes it positive.
     assert same_bits(s + 0, np.where(np.isfinite(x), x + 0, np.nan).astype(lane.dtype))
     assert same_bits(c, np.where(np.isfinite(x), 1, np.nan).astype(lane.dtype))
 
 
-def test_atan2_is_accurate(lane: Lane) -> None:
+def test_the_error_of_atan2_is_within_its_bound(lane: Lane) -> None:
     needs_wider_oracle(lane.dtype)
     y, x = vectors(lane.dtype)
     exact = np.arctan2(y.astype(LONG), x.astype(LONG))
     assert ulp_error(lane.map("angle", y, x)[0], exact) <= ATAN2_ULP
 
 
-def test_atan2_of_zeros_infinities_and_nan_is_that_of_c(lane: Lane) -> None:
+def test_atan2_of_zeros_infinities_and_nan_agrees_with_the_c_library(lane: Lane) -> None:
     values = [0.0, np.finfo(lane.dtype).smallest_subnormal, 1.0, np.finfo(lane.dtype).max, np.inf]
     values = np.array([*values, *(-v for v in values), np.nan], lane.dtype)
     y, x = (v.ravel() for v in np.meshgrid(values, values))
@@ -136,19 +140,21 @@ def test_atan2_of_zeros_infinities_and_nan_is_that_of_c(lane: Lane) -> None:
     assert np.array_equal(np.isnan(result), np.isnan(expected))
     assert np.array_equal(np.signbit(result[expected == 0]), np.signbit(expected[expected == 0]))
     number = ~np.isnan(expected)
-    # The bound is larger by one because the expected value has an error too.
+    # The expected value is rounded as well, so one unit is added to the bound.
     assert ulp_error(result[number], expected[number].astype(LONG)) <= ATAN2_ULP + 1
 
 
-def test_atan2_undoes_sincos(lane: Lane, rng: np.random.Generator) -> None:
+def test_atan2_of_sine_and_cosine_is_the_angle(lane: Lane, rng: np.random.Generator) -> None:
     x = rng.uniform(-np.pi, np.pi, 1001).astype(lane.dtype)
     s, c = lane.map("circle", x)
-    # Errors of sine and cosine are in ulps of numbers up to 1, those of atan2 of numbers up to 4.
+    # Errors of sine and cosine are in ulps of 1 or less, errors of atan2 in ulps of 4 or less.
     bound = lane.eps * (np.sqrt(2) * SINCOS_ULP[lane.dtype] / 2 + 2 * ATAN2_ULP)
     assert np.max(np.abs(lane.map("angle", s, c)[0] - x)) <= bound
 
 
-def test_the_angle_of_a_unit_vector_is_accurate(lane: Lane, rng: np.random.Generator) -> None:
+def test_the_error_of_the_angle_of_a_unit_vector_is_within_its_bound(
+    lane: Lane, rng: np.random.Generator
+) -> None:
     needs_wider_oracle(lane.dtype)
     octants = np.arange(-8, 9) * (np.pi / 8)
     x = np.concatenate([rng.uniform(-np.pi, np.pi, 20001), octants, 1e-9 * octants])
@@ -156,7 +162,7 @@ def test_the_angle_of_a_unit_vector_is_accurate(lane: Lane, rng: np.random.Gener
     error = lane.map("angle_of_unit_vector", c, s)[0].astype(LONG) - np.arctan2(
         s.astype(LONG), c.astype(LONG)
     )
-    assert np.max(np.abs(error)) <= UNIT_ANGLE_ULP * 2 * lane.eps  # pi is between 2 and 4
+    assert np.max(np.abs(error)) <= UNIT_ANGLE_ULP * 2 * lane.eps  # an ulp of π is 2 eps
 
 
 def test_the_angle_of_a_unit_vector_along_an_axis_is_exact(lane: Lane) -> None:
@@ -167,7 +173,7 @@ def test_the_angle_of_a_unit_vector_along_an_axis_is_exact(lane: Lane) -> None:
     assert np.max(np.abs(result - expected)) <= 2 * lane.eps
 
 
-def test_a_vector_of_almost_unit_length_has_almost_the_same_angle(
+def test_a_small_error_of_the_length_of_a_unit_vector_changes_its_angle_little(
     lane: Lane, rng: np.random.Generator
 ) -> None:
     x = rng.uniform(-np.pi, np.pi, 5001)
@@ -177,7 +183,8 @@ def test_a_vector_of_almost_unit_length_has_almost_the_same_angle(
     off = lane.map(
         "angle_of_unit_vector", (longer * c).astype(lane.dtype), (longer * s).astype(lane.dtype)
     )[0]
-    # The bound is tan(pi/8) times the relative error of the length, plus rounding of both results.
+    # The bound is tan(pi/8) times the relative error of the length, plus the rounding errors of
+    # both results.
     assert np.max(np.abs(off - plain)) <= (0.42 * 8 + 4 * UNIT_ANGLE_ULP) * lane.eps
 
 

@@ -1,4 +1,4 @@
-"""Laws of lane arithmetic: correctly rounded in every lane, NaN and signed zeros as in C."""
+"""Laws of lane arithmetic: every lane is correctly rounded, with NaN and signed zeros as in C."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from harness import FUSED, Lane, same_bits
 
 
 def hard_numbers(dtype: np.dtype) -> np.ndarray:
-    """Return ± zero, the ends of the subnormal and normal ranges, and one and its neighbors."""
+    """Return ±0, the smallest and largest subnormal and normal numbers, and one and
+    its neighbors.
+    """
     info = np.finfo(dtype)
     one = dtype.type(1)
     numbers = [0.0, info.smallest_subnormal, 3 * info.smallest_subnormal, info.tiny, info.max]
@@ -19,7 +21,7 @@ def hard_numbers(dtype: np.dtype) -> np.ndarray:
 
 
 def pairs(dtype: np.dtype, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return all pairs of hard numbers, and random pairs; the last pack is never full."""
+    """Return all pairs of hard numbers, and random pairs, whose last pack is not full."""
     hard = hard_numbers(dtype)
     a, b = (x.ravel() for x in np.meshgrid(hard, hard))
     size, exponent = (2, 1002), np.finfo(dtype).maxexp
@@ -47,7 +49,7 @@ def test_absolute_value_and_copysign_of_lanes_are_those_of_numpy(
     assert same_bits(lane.map("signs", a, b), np.stack([np.abs(a), np.copysign(a, b)]))
 
 
-def test_minimum_and_maximum_return_the_second_operand_for_ties_and_nan(
+def test_minimum_and_maximum_return_the_second_of_equal_operands_and_of_nan(
     lane: Lane, rng: np.random.Generator
 ) -> None:
     a, b = pairs(lane.dtype, rng)
@@ -59,17 +61,21 @@ def test_minimum_and_maximum_return_the_second_operand_for_ties_and_nan(
 
 
 def rounded(x: Fraction, dtype: np.dtype) -> np.floating:
-    """Return the number of type `dtype` nearest to x, ties to even."""
+    """Return the number of type `dtype` nearest to x; of two equally near ones, the even one."""
     nearest = np.float64(float(x))  # Python rounds the quotient of two integers correctly
     error = x - Fraction(float(nearest))
-    # Rounding twice is correct only if the last bit of an inexact double is odd.
+    # Rounding first to double and then to float is correct only if the last bit of an inexact
+    # double is odd.
     if error and dtype != np.float64 and not nearest.view(np.uint64) & 1:
         nearest = np.nextafter(nearest, np.inf if error > 0 else -np.inf)
     return dtype.type(nearest)
 
 
-def test_fma_rounds_once_where_the_machine_can(lane: Lane, rng: np.random.Generator) -> None:
-    # A sum that cancels reveals a rounded product: c is minus the rounded product, or near it.
+def test_fma_rounds_only_once_if_the_instruction_set_has_it(
+    lane: Lane, rng: np.random.Generator
+) -> None:
+    # In a sum that nearly cancels, the rounding of the product would be visible: c is minus the
+    # rounded product, or near it.
     a, b, c = rng.uniform(-2, 2, (3, 601)).astype(lane.dtype)
     c[:200] = -(a[:200] * b[:200])
     c[200:400] = np.nextafter(-(a[200:400] * b[200:400]), lane.dtype.type(2))
@@ -92,13 +98,15 @@ def test_comparisons_with_nan_are_false(lane: Lane, rng: np.random.Generator) ->
     assert same_bits(lane.map("comparisons", a, b), expected.astype(lane.dtype))
 
 
-def test_select_of_lanes_keeps_all_bits(lane: Lane, rng: np.random.Generator) -> None:
+def test_select_returns_all_bits_of_the_selected_operand(
+    lane: Lane, rng: np.random.Generator
+) -> None:
     a, b = pairs(lane.dtype, rng)
     assert same_bits(lane.map("selection", a, b)[0], np.where(a < 0, a, b))
 
 
 def test_mask_operations_of_lanes_are_those_of_numpy(lane: Lane) -> None:
-    # Patterns of true lanes in one pack: none, each lane alone, all but one, all.
+    # Patterns of true lanes in a pack: none, each lane alone, all but one, all.
     w = lane.width
     ones = np.eye(w, dtype=bool)
     a = np.concatenate([np.zeros((1, w), bool), ones, ~ones, np.ones((1, w), bool)])
@@ -110,7 +118,7 @@ def test_mask_operations_of_lanes_are_those_of_numpy(lane: Lane) -> None:
     assert same_bits(lane.map("masks", x, y), expected.astype(lane.dtype))
 
 
-def test_finite_is_false_for_infinities_and_nan(lane: Lane) -> None:
+def test_is_finite_is_false_exactly_for_infinities_and_nan(lane: Lane) -> None:
     a = hard_numbers(lane.dtype)
     assert same_bits(lane.map("finiteness", a)[0], np.isfinite(a).astype(lane.dtype))
 

@@ -1,4 +1,4 @@
-"""Laws of steps of limbs on a moving base: they are the steps of the whole matrix."""
+"""Steps of limbs on a moving base, computed limb by limb, equal those of the whole matrix."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ COUNT = 20
 def drawn(seed: int, dtype: np.dtype) -> tuple[list[tuple[int, list[int]]], list[int], np.ndarray]:
     """Return limbs, the columns of the base, and J (c, m, n), in which limbs share only the base.
 
-    Columns are in any order, some belong to no limb, and some limbs have fewer joints than rows, or
-    none at all.
+    Columns are in any order, and some belong to no limb. Some limbs have fewer joints than rows, or
+    none.
     """
     rng = np.random.default_rng(seed)
     rows, joints = rng.integers(1, 8, rng.integers(2, 5)), rng.integers(0, 9, 5)

@@ -1,4 +1,6 @@
-"""Steps inside boxes and bounds: fast and slow path find the minimizer; lanes are independent."""
+"""Steps inside a box and a norm bound: fast and slow path find the minimizer, and lanes are
+independent.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ shapes = each("shape", SHAPES)
 
 @cache
 def problems(shape: tuple[int, int], dtype: np.dtype, count: int = 61) -> dict[str, Array]:
-    """Return problems with regular and nearly singular J, and various boxes and norm bounds."""
+    """Return problems with regular and nearly singular J, and with various boxes
+    and norm bounds.
+    """
     m, n = shape
     k, rng = min(shape), np.random.default_rng(shape)
     least = np.resize([1.0, 0.3, 0.05, 1e-3, 0.0], count)
@@ -38,7 +42,7 @@ def problems(shape: tuple[int, int], dtype: np.dtype, count: int = 61) -> dict[s
 
 
 def damped(p: dict[str, Array]) -> Array:
-    """Return the damped steps (count, n) before limits."""
+    """Return the damped steps (count, n), before limits are applied."""
     n = p["J"].shape[2]
     A = p["J"].transpose(0, 2, 1) @ p["J"] + p["lambda2"][:, None, None] * np.eye(n)
     return np.einsum("bij,bj->bi", np.linalg.pinv(A), np.einsum("bmn,bm->bn", p["J"], p["e"]))
@@ -65,8 +69,8 @@ def test_limited_steps_in_a_pack_have_the_bits_of_single_ones(
 def test_the_fast_path_of_limited_steps_finds_the_minimizer(
     shape: tuple[int, int], lane: Lane
 ) -> None:
-    """The KKT conditions hold: x keeps the box and the bound on the norm, the gradient is zero or
-    points outwards, and additional damping acts only at the bound on the norm.
+    """The KKT conditions hold: x is in the box and within the norm bound, the gradient is zero or
+    points out of the box, and damping is added only where x is at the norm bound.
     """
     p = problems(shape, lane.dtype, nightly(600, 200))
     x, side, used, holds = (
@@ -100,7 +104,7 @@ def test_the_fast_path_of_limited_steps_finds_the_minimizer(
 @alone
 @shapes
 def test_fast_and_slow_path_of_limited_steps_agree(shape: tuple[int, int], lane: Lane) -> None:
-    """Fast and slow path give the same result where λ² > 0, because the minimizer is unique."""
+    """Where λ² > 0, the minimizer is unique, so both paths must give the same x."""
     if lane.dtype == np.float32:
         return
     p = problems(shape, lane.dtype, nightly(600, 200))

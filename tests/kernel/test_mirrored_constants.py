@@ -1,7 +1,8 @@
-"""A constant or an enumerator exists once: in C++, from which Python takes it, or in Python alone.
+"""Each constant or enumerator is defined once: in C++, from which Python takes it, or only in
+Python.
 
-Python reads constants of the kernel from `supple._core`, and those of CUDA files by
-`supple.gpu.source`. The few that it must repeat are compared here.
+Python reads constants of the kernel from `supple._core`, and constants of CUDA files by
+`supple.gpu.source`. A few constants that Python must repeat are compared here.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from supple.gpu.source import block_size, constant_of
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/supple"
 
-# Constants with equal values and similar names, in Python and in C++. They stand for the same
-# quantity: `_arrays` may not import `_core`.
+# Constants of equal value and similar name in Python and C++, which are the same quantity:
+# `_arrays` may not import `_core`.
 REPEATED = {
     ("_arrays/checks.py", "_ROTATION_ROUNDING", "rotation_rounding"),
 }
-# They stand for different quantities, or for numbers that are chosen independently.
+# Such constants that are different quantities, or numbers that are chosen independently.
 INDEPENDENT = {
     ("ik/gpu/gradients.py", "_THREADS", "threads"),
     ("ik/gpu/subproblems.py", "_THREADS", "threads"),
@@ -35,7 +36,7 @@ INDEPENDENT = {
 
 
 class Constant(NamedTuple):
-    """A number with a name."""
+    """A named number in a source file."""
 
     file: str
     name: str
@@ -43,13 +44,13 @@ class Constant(NamedTuple):
 
     @property
     def words(self) -> frozenset[str]:
-        """The words of the name, without the type of an enumerator."""
+        """Return the words of the name, without the type of an enumerator."""
         words = self.name.rpartition("::")[2].lower().strip("_").split("_")
         return frozenset(word.rstrip("s") for word in words)
 
 
 def value_of(text: str) -> float | None:
-    """Return the value of an expression of numbers, or None."""
+    """Return the value of an arithmetic expression of numbers, or None."""
     try:
         value = eval(text, {"__builtins__": {}, "np": math, "math": math})
     except Exception:
@@ -96,10 +97,10 @@ def constants_in_cpp(file: str, text: str) -> Iterator[Constant]:
 
 
 def similar(python: Constant, cpp: Constant) -> bool:
-    """Return whether two constants seem to be the same one.
+    """Return whether a constant of Python and one of C++ seem to be the same.
 
-    The words of one name, at least two, are among those of the other. Single words, small numbers
-    and enumerators must be the same, because they are equal by chance too often.
+    The words of one name, at least two, must be among those of the other. Names of a single word,
+    small numbers and enumerators must be equal, because similar ones are too often equal by chance.
     """
     if python.value != cpp.value:
         return False
@@ -144,7 +145,7 @@ def test_no_constant_of_the_kernel_is_repeated_in_python() -> None:
         ("THREADS = 64", "constexpr int blocks = 3, threads = 64;"),
     ],
 )
-def test_a_repeated_constant_is_found(python: str, cpp: str) -> None:
+def test_a_constant_of_the_kernel_repeated_in_python_would_be_found(python: str, cpp: str) -> None:
     (*_, here), there = constants_in_python("", python), [*constants_in_cpp("", cpp)]
     every = [*constants_in_python("", python)]
     assert any(similar(one, other) for one in every for other in there)
@@ -152,7 +153,7 @@ def test_a_repeated_constant_is_found(python: str, cpp: str) -> None:
     assert not any(similar(other, one) for one in there)
 
 
-def test_constants_of_cuda_files_are_read_by_name() -> None:
+def test_python_reads_constants_of_cuda_files_by_name() -> None:
     assert constant_of("branches.cu", "capacity") == 8
     assert block_size("explore.cu", "explore") == 64
     assert block_size("whole_body.cu", "reach") == constant_of("whole_body.cu", "threads")

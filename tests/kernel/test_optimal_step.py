@@ -1,4 +1,6 @@
-"""The optimally damped step without singular values agrees with the SVD wherever it is valid."""
+"""The optimally damped step without singular values agrees with the SVD where it is
+called valid.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ SHAPES = ((1, 1), (1, 5), (2, 2), (3, 3), (3, 7), (6, 6), (6, 7), (6, 9), (12, 2
 shapes = each("shape", SHAPES)
 BOUNDS = (1e-3, 0.5, 20.0)
 
-# Tolerance of q̇, in units of the change of q̇ that is caused by rounding J. The search ends anywhere
-# within 64 eps of the bound, which is 33 units; the largest measured difference is 35.
+# Tolerance of q̇, in units of the change of q̇ that the rounding of J causes. The search for λ²
+# ends when ‖q̇‖ is within 64 eps of the bound, which is 33 units; the largest measured difference
+# is 35.
 BLUR = 100
 
 
 @cache
 def built(dtype: np.dtype, m: int, n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return J (count, m, n) with many kinds of spectra, some rank-deficient, and e (count, m)."""
+    """Return J (count, m, n) with many kinds of spectra, some of them rank-deficient, and e (count,
+    m).
+    """
     rng = np.random.default_rng((m, n, count))
     decades = 13 if dtype == np.float64 else 6
     sigma = 10 ** rng.uniform(-decades, 0, (count, m)) ** rng.integers(0, 2, (count, 1))
@@ -46,7 +51,9 @@ def built(dtype: np.dtype, m: int, n: int, count: int) -> tuple[np.ndarray, np.n
 def by_svd(
     dtype: np.dtype, m: int, n: int, count: int, bound: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return q̇ (c, n), λ² (c,) and σ (c, k) in float64, by bisection of ‖q̇(λ²)‖ = bound."""
+    """Return q̇ (c, n), λ² (c,) and σ (c, k) in float64; λ² solves ‖q̇(λ²)‖ = bound
+    by bisection.
+    """
     J, e = built(dtype, m, n, count)
     U, sigma, Vt = np.linalg.svd(J.astype(float), full_matrices=False)
     gamma = np.einsum("cmk,cm->ck", U, e.astype(float))
@@ -58,7 +65,7 @@ def by_svd(
     def speed(lambda2: np.ndarray) -> np.ndarray:
         return np.linalg.norm(gained(lambda2), axis=1)
 
-    high = np.linalg.norm(sigma * gamma, axis=1) / bound  # beyond the root
+    high = np.linalg.norm(sigma * gamma, axis=1) / bound  # above the root
     low = np.where(speed(np.zeros(len(J))) > bound, 1e-40 * high, 0)
     high = np.where(low > 0, high, 0)
     for _ in range(200):
@@ -77,20 +84,21 @@ def test_the_optimal_step_without_an_svd_agrees_with_the_svd(
     dq, lambda2, holds, _ = lane.optimal(J, e, bound)
     found = by_svd(lane.dtype, *shape, len(J), bound)
     e, dq, lambda2, expected, root, sigma = (x[holds] for x in (e, dq, lambda2, *found))
-    # A rounding error E of J changes q̇ by (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇), r = e - J q̇.
+    # An error E of J changes q̇ by (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇), with r = e - J q̇.
     least = sigma[:, -1] ** 2 + root
     size = np.linalg.norm(e.astype(float), axis=1)
     unit = lane.eps * sigma[:, 0]
     blur = unit * (size / least + np.linalg.norm(expected, axis=1) / np.sqrt(least))
     assert np.all(np.linalg.norm(dq - expected, axis=1) <= BLUR * blur)
-    # λ² is as accurate as the speed, because d(log ‖q̇‖)/dλ² is at most -1/(σ₁² + λ²).
+    # The error of λ² follows from that of the speed, because d(log ‖q̇‖)/dλ² is at most -1/(σ₁² +
+    # λ²).
     loose = (BLUR * blur / bound + 200 * lane.eps) * (sigma[:, 0] ** 2 + root)
     assert np.all(np.abs(lambda2 - root) <= loose)
 
 
 @shapes
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_optimal_damping_keeps_its_bound_strictly_and_reaches_it(
+def test_optimally_damped_speeds_are_at_most_the_bound_and_reach_it(
     lane: Lane, shape: tuple[int, int], bound: float
 ) -> None:
     J, e = built(lane.dtype, *shape, 2000)
@@ -103,7 +111,7 @@ def test_optimal_damping_keeps_its_bound_strictly_and_reaches_it(
 
 
 @shapes
-def test_the_optimal_step_is_valid_exactly_where_the_rank_is_certain(
+def test_the_optimal_step_is_called_valid_exactly_where_the_rank_is_certain(
     lane: Lane, shape: tuple[int, int]
 ) -> None:
     J, e = built(lane.dtype, *shape, 2000)
@@ -121,7 +129,7 @@ def test_the_optimal_step_is_valid_exactly_where_the_rank_is_certain(
 
 
 @each("shape", [*SHAPES, (7, 6), (3, 2)])
-def test_valid_optimal_steps_are_finite_and_within_the_bound(
+def test_optimal_steps_called_valid_are_finite_and_within_the_bound(
     lane: Lane, shape: tuple[int, int]
 ) -> None:
     J = np.stack(list(hard(*shape, lane.dtype).values()))
@@ -157,7 +165,9 @@ def test_a_matrix_size_known_at_compile_time_changes_no_bit(lane: Lane) -> None:
         assert same_bits(one.astype(lane.dtype), other.astype(lane.dtype))
 
 
-def test_any_initial_damping_gives_the_same_root_and_a_close_one_faster(lane: Lane) -> None:
+def test_any_initial_damping_gives_the_same_result_and_a_close_one_takes_fewer_iterations(
+    lane: Lane,
+) -> None:
     J, e = built(lane.dtype, 6, 7, 1000)
     _, root, holds, steps = lane.optimal(J, e, 0.5)
     largest = np.linalg.svd(J.astype(float), compute_uv=False)[:, 0]

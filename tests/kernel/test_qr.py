@@ -1,4 +1,4 @@
-"""Laws of Householder QR: A = Q R at any rank, Q orthogonal, least squares solved."""
+"""Laws of Householder QR at any rank: A = Q R, Q is orthogonal, and least squares are solved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_qr_factors_multiply_to_the_matrix(lane: Lane, shape: tuple[int, int]) -
 
 
 @shapes
-def test_the_transpose_of_q_of_a_qr_factorization_is_its_inverse(
+def test_the_factor_q_of_a_qr_factorization_is_orthogonal(
     lane: Lane, shape: tuple[int, int]
 ) -> None:
     a, b = problems(shape, lane)
@@ -53,7 +53,7 @@ def test_packs_of_any_width_give_the_bits_of_a_single_lane(
 
 @each("shape", [(1, 1), (7, 1), (6, 6), (12, 6), (64, 20)])
 @pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6, 1e-9])
-def test_qr_solves_least_squares_backward_stably(
+def test_least_squares_solutions_by_qr_are_backward_stable(
     lane: Lane, shape: tuple[int, int], smallest: float
 ) -> None:
     # Backward stability: x is the exact solution of a problem that differs by rounding errors, so
@@ -73,7 +73,7 @@ def test_qr_solves_least_squares_backward_stably(
     assert np.all((gradient <= BOUND * m * lane.eps * scale)[full])
 
 
-def test_qr_reports_a_zero_on_the_diagonal_and_returns_zero_there(lane: Lane) -> None:
+def test_where_r_has_a_zero_on_its_diagonal_qr_reports_it_and_returns_zero(lane: Lane) -> None:
     matrices = hard(12, 6, lane.dtype)
     a = np.stack([matrices[name] for name in ("zero", "zero column", "plain", "minus zero")])
     b = np.ones((4, 12), lane.dtype)

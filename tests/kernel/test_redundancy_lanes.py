@@ -22,12 +22,14 @@ Array = np.ndarray
 SHAPES = ((1, 1), (2, 2), (2, 3), (6, 7), (6, 5), (3, 7), (12, 25))
 SMALLEST = (1.0, 0.3, 1e-2, 1e-5, 0.0)
 ROWS = ((2, 3), (1, 1, 1), (3, 6, 2), (1, 2, 3, 4), (4,))
-# A test below shows that packs give the bits of single numbers; other tests use single numbers.
+# Only one test runs packs, which must have the bits of single numbers; the other tests run single
+# numbers.
 alone = pytest.mark.parametrize("lane", [x for x in LANES if x.width == 1], ids=str)
 
 
 def nothing(q: Array) -> Array:
-    return q  # the gradient of h = ½‖q‖²: with q = -v, Python gets the v that the kernel is given
+    # The gradient of h = ½‖q‖²: at q = -v, the Python step has the same vector v as the kernel.
+    return q
 
 
 STEPS = [
@@ -57,7 +59,7 @@ ORDERED: list[Step] = [
 
 @cache
 def batch(shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """Return J (c, m, n), e (c, m) and v (c, n) of easy and of nearly singular problems."""
+    """Return J (c, m, n), e (c, m) and v (c, n); some of the problems are nearly singular."""
     m, n = shape
     rng = np.random.default_rng(shape)
     J, e, v = [], [], []
@@ -65,7 +67,7 @@ def batch(shape: tuple[int, int]) -> tuple[Array, Array, Array]:
         sigma = np.append(np.linspace(2, 1.2, min(m, n) - 1), smallest)
         for kind in range(4):
             J.append(from_spectrum(rng, m, n, sigma).astype(np.float32))
-            if smallest == 0:  # make J exactly singular in both precisions
+            if smallest == 0:  # J is exactly singular in both precisions
                 J[-1][-1], J[-1][:, -1] = 2 * J[-1][0], J[-1][:, 0]
             e.append(rng.normal(size=m) * (kind != 1))
             v.append(rng.normal(size=n) * (kind != 2))
@@ -86,7 +88,9 @@ def expected(index: int, shape: tuple[int, int]) -> Array:
 
 
 def condition(J: Array) -> Array:
-    """Return factors (c,) by which q̇ amplifies errors of J, ignoring zero singular values."""
+    """Return the factors (c,) by which q̇ amplifies errors of J, without the zero
+    singular values.
+    """
     sigma = np.linalg.svd(J, compute_uv=False)
     least = np.where(sigma > 1e-15 * sigma[:, :1], sigma, np.inf).min(axis=1)
     return 1 + sigma[:, 0] / least + sigma[:, 0] / least**2
@@ -102,7 +106,8 @@ def test_steps_in_the_kernel_agree_with_those_in_python(
     dq, lambda2 = lane.secondary(STEPS[index].kernel, J, e, v)
     assert np.isfinite(dq).all()
     assert (lambda2 >= 0).all()
-    # Singular values that are zero only in float32 are excluded: the problems then differ.
+    # Problems with a singular value that is zero only in float32 are excluded, because rounding
+    # changes their solution.
     sigma = np.linalg.svd(J, compute_uv=False)
     ratio = sigma / np.maximum(sigma[:, :1], 1e-30)
     clear = ((ratio > 2e3 * lane.eps) | (ratio < 1e-15)).all(axis=1)
@@ -110,14 +115,16 @@ def test_steps_in_the_kernel_agree_with_those_in_python(
     here = expected(index, shape)
     size = np.linalg.norm(e, axis=1) + np.linalg.norm(v, axis=1)
     room = 32 * max(shape) * lane.eps * condition(J) * size
-    room += 64 * lane.eps * np.linalg.norm(here, axis=1)  # a step ends slightly below its bound
+    room += 64 * lane.eps * np.linalg.norm(here, axis=1)  # the step may be slightly below its bound
     off = np.abs(dq - here).max(axis=1)
     near = switching(STEPS[index], J, e, v, here, room)
     assert (off <= room + 1e-30)[clear & ~near].all()
 
 
 def switching(step: Step, J: Array, e: Array, v: Array, here: Array, room: Array) -> Array:
-    """Return a mask (c,) of problems in which rounding decides whether `TotalSpeed` switches."""
+    """Return a mask (c,) of the problems in which rounding errors decide whether `TotalSpeed`
+    switches to its other formula.
+    """
     if not isinstance(step, TotalSpeed) or not step.switch:
         return np.zeros(len(J), bool)
     plain = python(NullSpace(Pseudoinverse(), nothing), J, e, v)
@@ -140,7 +147,7 @@ def test_redundancy_steps_in_a_pack_have_the_bits_of_single_ones(
 @alone
 @pytest.mark.parametrize("switch", [False, True])
 def test_the_bound_on_the_total_speed_is_never_exceeded(lane: Lane, switch: bool) -> None:
-    """The bound holds in random problems with values over many decades."""
+    """Each precision has random problems, with numbers of many orders of magnitude."""
     rng = np.random.default_rng(7)
     small, large = (-6, 6) if lane.dtype == np.float64 else (-3, 3)
     for m, n in ((2, 2), (2, 3), (6, 7), (3, 7), (7, 5)):
@@ -163,7 +170,7 @@ def test_the_bound_on_the_total_speed_is_never_exceeded(lane: Lane, switch: bool
 
 
 @alone
-def test_motion_in_the_null_space_does_not_move_the_task(lane: Lane) -> None:
+def test_null_space_motion_does_not_change_the_rate_of_the_task(lane: Lane) -> None:
     for shape in SHAPES:
         J, e, v = batch(shape)
         kernel = NullSpace(Pseudoinverse(), nothing).kernel
@@ -173,7 +180,7 @@ def test_motion_in_the_null_space_does_not_move_the_task(lane: Lane) -> None:
         assert (felt <= 32 * lane.eps * size).all()
 
 
-def test_structs_of_steps_have_the_memory_layout_of_the_compiler() -> None:
+def test_structs_of_steps_have_the_same_memory_layout_in_python_and_in_the_kernel() -> None:
     sizes = np.zeros(1 + len(STEP.names), np.dtype("long"))
     for isa in instruction_sets():
         compiled(isa, "harness_redundancy.cpp").step_layout(ctypes.c_void_p(sizes.ctypes.data))
@@ -188,7 +195,7 @@ def test_structs_of_steps_have_the_memory_layout_of_the_compiler() -> None:
 def stacks(rows: tuple[int, ...], n: int) -> tuple[Array, Array]:
     """Return J (c, m, n) and e (c, m) of c problems, with the rows of all priority levels stacked.
 
-    Some J are singular, and some levels repeat a row of a higher level.
+    Some J are singular, and in some problems a level repeats a row of a level of higher priority.
     """
     rng = np.random.default_rng((*rows, n))
     J, e = [], []
@@ -199,7 +206,7 @@ def stacks(rows: tuple[int, ...], n: int) -> tuple[Array, Array]:
                 k = min(m, n)
                 sigma = np.append(np.ones(k - 1), smallest)
                 part = orthonormal(rng, m, k) * sigma @ orthonormal(rng, n, k).T
-                if mix and parts:  # the first row repeats one of a higher level
+                if mix and parts:  # the first row repeats a row of a higher level
                     above = np.concatenate(parts)
                     part[0] = rng.normal(size=len(above)) @ above
                 parts.append(part)
@@ -243,7 +250,9 @@ def test_priority_in_the_kernel_agrees_with_python(
 @alone
 @pytest.mark.parametrize("n", [3, 7])
 @pytest.mark.parametrize("rows", ROWS, ids=str)
-def test_a_lower_task_never_changes_a_higher_one(lane: Lane, rows: tuple[int, ...], n: int) -> None:
+def test_a_task_of_lower_priority_never_changes_the_rate_of_one_of_higher_priority(
+    lane: Lane, rows: tuple[int, ...], n: int
+) -> None:
     J, e = stacks(rows, n)
     J, e = (x.astype(lane.dtype).astype(float) for x in (J, e))
     for step in [*ORDERED, Pseudoinverse()]:

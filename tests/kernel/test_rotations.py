@@ -1,4 +1,4 @@
-"""Rotation vectors: exp agrees with Rodrigues' formula, and log is its inverse, also near π."""
+"""Rotation vectors: exp is Rodrigues' formula, and log is its inverse, also near π."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def exact_exp(r: Array) -> Array:
     return R.transpose(1, 0, 2).reshape(9, -1)
 
 
-def test_exp_is_rodrigues_formula(lane: Lane, rng: np.random.Generator) -> None:
+def test_exp_of_a_rotation_vector_agrees_with_rodrigues_formula(
+    lane: Lane, rng: np.random.Generator
+) -> None:
     r = np.hstack([vectors(rng, lane.eps), 3 * vectors(rng, lane.eps)]).astype(lane.dtype)
     assert abs(lane.map("rotation", *r) - exact_exp(r)).max() <= 8 * lane.eps
 
@@ -61,7 +63,7 @@ def test_exp_of_log_is_the_rotation_at_and_around_half_turns(
         assert abs(lane.map("rotation", *r) - R).max() <= 16 * lane.eps
 
 
-def test_a_half_turn_takes_the_axis_whose_largest_entry_is_positive(lane: Lane) -> None:
+def test_the_logarithm_of_a_half_turn_has_a_positive_largest_entry(lane: Lane) -> None:
     for axis in np.array([(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 3, 4), (3, 0, -4), (-4, 3, 0)]):
         a = axis / np.linalg.norm(axis)
         R = (2 * np.outer(a, a) - np.eye(3)).astype(lane.dtype)
@@ -109,7 +111,7 @@ def test_exp_and_log_in_python_are_accurate(rng: np.random.Generator) -> None:
 
 def test_the_logarithm_of_a_rotation_agrees_with_pinocchio(rng: np.random.Generator) -> None:
     pin = pytest.importorskip("pinocchio")
-    for r in vectors(rng, 1e-5).T:  # nearer to π, Pinocchio's logarithm is inaccurate
+    for r in vectors(rng, 1e-5).T:  # nearer to π, the logarithm of Pinocchio is inaccurate
         R = exact_exp(r[:, None]).astype(float).reshape(3, 3).T
         assert abs(log(R) - pin.log3(R)).max() <= 1e-9
         assert abs(exp(r) - pin.exp3(r)).max() <= 1e-14

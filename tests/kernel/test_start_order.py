@@ -11,18 +11,20 @@ import pytest
 
 from harness import compiled, instruction_sets
 
-OWN, NEAR_OWN, PLACED, LISTED, SEQUENCE = range(5)  # `Seed`
+OWN, NEAR_OWN, PLACED, LISTED, SEQUENCE = range(5)  # the enumerators of `Seed`
 
 
 def others(placed: int, listed: int) -> Iterator[tuple[int, int]]:
-    """Yield the seeds that do not depend on the problem's own start."""
+    """Yield the seeds other than q0 and the seeds near q0."""
     yield from ((PLACED, k) for k in range(placed))
     yield from ((LISTED, k) for k in range(listed))
     yield from ((SEQUENCE, k) for k in range(1_000))
 
 
 def in_order(own: bool, nearest: bool, placed: int, listed: int) -> Iterator[tuple[int, int]]:
-    """Yield all seeds, with every second one near the problem's own start if that is wanted."""
+    """Yield all seeds: q0 first if it is given (`own`); if `nearest`, every second one after it is
+    near q0.
+    """
     if own:
         yield OWN, 0
     for k, seed in enumerate(others(placed, listed)):
@@ -32,7 +34,7 @@ def in_order(own: bool, nearest: bool, placed: int, listed: int) -> Iterator[tup
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
-def test_starts_use_every_seed_of_each_source_in_order(isa: str) -> None:
+def test_a_search_starts_from_the_seeds_of_each_source_in_order_and_skips_none(isa: str) -> None:
     library, rng = compiled(isa, "harness_starts.cpp"), np.random.default_rng(0)
     for _ in range(200):
         own, nearest = map(bool, rng.integers(0, 2, 2))

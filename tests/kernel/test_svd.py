@@ -1,4 +1,4 @@
-"""Laws of the SVD: A = U diag(sigma) V^T, U and V orthonormal at any rank, sigma sorted, no NaN."""
+"""Laws of the SVD at any rank: A = U diag(sigma) V^T, U and V orthonormal, sigma sorted, no NaN."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_packs_of_any_width_give_the_bits_of_a_single_lane(
     assert same_bits(lane.singular_values(a), lane.scalar.singular_values(a))
 
 
-def test_the_svd_of_a_matrix_does_not_depend_on_other_lanes(
+def test_the_svd_of_a_matrix_does_not_depend_on_the_matrices_in_other_lanes(
     lane: Lane, rng: np.random.Generator
 ) -> None:
     _, a = hard_batch((6, 7), lane)
@@ -80,7 +80,7 @@ def test_the_svd_of_a_matrix_does_not_depend_on_other_lanes(
         assert same_bits(result[order], shuffled)
 
 
-def test_a_matrix_size_known_at_compile_time_changes_no_bit(lane: Lane) -> None:
+def test_a_matrix_size_known_at_compile_time_changes_no_bit_of_the_svd(lane: Lane) -> None:
     for n in (3, 6, 7):
         _, a = hard_batch((6, n), lane)
         for result, fixed in zip(lane.svd(a), lane.svd(a, six_rows=True), strict=True):
@@ -89,7 +89,7 @@ def test_a_matrix_size_known_at_compile_time_changes_no_bit(lane: Lane) -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_equal_columns_give_singular_values_of_exactly_zero(lane: Lane, transposed: bool) -> None:
-    # A matrix with r different columns has at most rank r, also after rounding.
+    # A matrix of r different columns has at most rank r, also after rounding of its entries.
     rng = np.random.default_rng(4)
     wide = ((2, 3, 1), (3, 5, 2), (6, 7, 3), (20, 21, 10))
     for m, n, rank in wide if transposed else (*wide, (2, 2, 1), (6, 6, 5), (20, 20, 10)):
@@ -105,8 +105,9 @@ def test_equal_columns_give_singular_values_of_exactly_zero(lane: Lane, transpos
 def test_singular_values_of_graded_rows_have_relative_accuracy(
     lane: Lane, transposed: bool
 ) -> None:
-    # If each row is much shorter than the one before, sigma_i is the distance of row i from the
-    # span of the rows before; the relative error is the square of the ratio of row lengths.
+    # If each row is much shorter than the row before, sigma_i is the distance of row i from the
+    # span of the rows before it; the relative error of this distance is the square of the ratio of
+    # lengths.
     bits, sizes = (40, (2, 6, 20)) if lane.dtype == np.float64 else (15, (2, 6))
     rng = np.random.default_rng(3)
     for k in sizes:
@@ -121,7 +122,7 @@ def test_singular_values_of_graded_rows_have_relative_accuracy(
 
 @st.composite
 def drawn(draw: st.DrawFn) -> tuple[np.ndarray, float]:
-    """Draw a matrix (m, n) of any shape, spectrum and pattern of zeros, and a scale in [0, 1]."""
+    """Return a matrix (m, n) of any shape, spectrum and pattern of zeros, and a scale in [0, 1]."""
     m, n = draw(st.integers(1, 12)), draw(st.integers(1, 12))
     exponent = st.floats(-20, 0)
     sigma = [10**e for e in draw(st.lists(exponent, min_size=min(m, n), max_size=min(m, n)))]
@@ -135,7 +136,7 @@ def drawn(draw: st.DrawFn) -> tuple[np.ndarray, float]:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(drawn())
-def test_the_svd_is_accurate_for_matrices_of_any_size_and_scale(
+def test_the_svd_is_accurate_up_to_rounding_for_matrices_of_any_size_and_scale(
     lane: Lane, sample: tuple[np.ndarray, float]
 ) -> None:
     a, scale = sample
@@ -145,7 +146,7 @@ def test_the_svd_is_accurate_for_matrices_of_any_size_and_scale(
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (3, 3), (9, 7), (26, 35), (41, 35), (31, 70)], ids=str)
-def test_directions_of_small_singular_values_by_the_gram_matrix_are_accurate(
+def test_directions_of_small_singular_values_by_j_jt_agree_with_those_by_the_svd(
     lane: Lane, shape: tuple[int, int]
 ) -> None:
     (m, n), double = shape, lane.dtype == np.float64
@@ -160,7 +161,7 @@ def test_directions_of_small_singular_values_by_the_gram_matrix_are_accurate(
         ]
     a = np.stack([from_spectrum(rng, m, n, np.sort(s)[::-1]) for s in spectra])
     u, sigma, v, accurate = lane.gram_svd(a, small)
-    if not double:  # float32 has too few digits
+    if not double:  # float32 has too few digits for this
         assert not accurate[:2].any()
         return
     assert accurate.all()

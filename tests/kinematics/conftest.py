@@ -8,5 +8,5 @@ import pytest
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """A random generator with the same numbers in every run."""
+    """Return a random generator that gives the same numbers in every run."""
     return np.random.default_rng(1986)

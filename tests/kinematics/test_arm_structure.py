@@ -16,7 +16,8 @@ from supple.kinematics.structure import Structure
 
 MANIPULAPY = "ManipulaPy_data"
 UR = "share/example-robot-data/robots/ur_description/urdf"
-# Robot file -> relations of neighboring axes, kind of closed form, index of its first joint.
+# Robot file -> relations of neighboring axes, kind of closed form, index of the first joint of the
+# closed form.
 FILES = {
     ("ManipulaPy", f"{MANIPULAPY}/abb/irb2400.urdf"): ("–∥–××", "spherical", 3),
     ("ManipulaPy", f"{MANIPULAPY}/fanuc/m16ib.urdf"): ("–∥–××", "spherical", 3),
@@ -60,7 +61,9 @@ def test_the_structure_of_arms_of_robot_files_is_detected(
 
 @each("name", ["ur5e", "panda", "puma560_rail"])
 def test_axes_of_a_structure_agree_with_the_jacobian(name: str) -> None:
-    """For a revolute joint, the column of J at q = 0 is [h × (p - point); h]."""
+    """For a revolute joint with axis h through a point, the column of J at q = 0 is [h × (p -
+    point); h].
+    """
     robot = sp.load(name).with_base(sp.pose([0.3, -0.2, 0.5], rpy=[0.3, -0.4, 1.2]))
     structure = robot.structure
     J = robot.jacobian(np.zeros(robot.dof), robot.tips[0])
@@ -89,7 +92,9 @@ def misaligned(name: str, distance: float, angle: float, seed: int) -> sp.Robot:
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 @pytest.mark.parametrize("seed", range(5))
 def test_small_misalignments_of_axes_are_tolerated(name: str, seed: int) -> None:
-    """Nominal axes are exactly parallel or intersect, and differ by the reported misalignment."""
+    """Nominal axes are exactly parallel or intersect, and differ from the given ones by the
+    reported misalignment.
+    """
     robot = misaligned(name, 1e-4, 1e-4, seed)
     structure, exact = robot.structure, sp.load(name).structure
     check(structure, *BUILT_IN[name])
@@ -108,23 +113,23 @@ def test_small_misalignments_of_axes_are_tolerated(name: str, seed: int) -> None
         assert np.ptp(p[structure.first : structure.first + 3], axis=0).max() < 1e-14
 
 
-def test_large_misalignments_of_axes_are_not_tolerated() -> None:
+def test_arms_with_large_misalignments_of_axes_have_no_closed_form() -> None:
     structure = misaligned("ur5e", 0.0, 0.02, 0).structure
     assert structure.form is None
     assert "no three consecutive axes" in structure.reason
 
 
 @each("name", ["ur5e", "puma560"])
-def test_arms_with_exact_axes_equal_their_nominal_arms(name: str) -> None:
+def test_nominal_axes_of_an_arm_with_exact_axes_are_those_of_the_arm(name: str) -> None:
     structure = sp.load(name).structure
     assert structure.exact
     assert structure.misalignment < 1e-14
     h, d = structure.axes, structure.nominal_points - structure.points
-    assert np.abs(np.cross(h, d)).max() < 1e-14  # displaced only along the axes
+    assert np.abs(np.cross(h, d)).max() < 1e-14  # points are moved only along their axes
 
 
-def test_frozen_joints_give_a_closed_form() -> None:
-    """With joint 7 frozen, a Panda has a closed form: axes 1 to 3 intersect in the shoulder."""
+def test_a_panda_with_its_last_joint_frozen_has_a_closed_form() -> None:
+    """Axes 1 to 3 of a Panda intersect in the shoulder."""
     structure = sp.load("panda").freeze({"panda_joint7": 0.4}).structure
     assert (structure.form, structure.first, structure.exact) == ("spherical", 0, True)
 

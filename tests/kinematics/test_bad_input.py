@@ -1,4 +1,4 @@
-"""Invalid input is rejected; the error states what was given, expected and available."""
+"""Errors for invalid input state what was given, what was expected and what is available."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Hostile:
         return "Hostile"
 
 
-# Invalid values of q, each with the expected words of the error message.
+# Name -> an invalid value of q and the words that its error must contain.
 NOT_COORDINATES = {
     "too short": (np.zeros(6), r"shape \(6,\)"),
     "too long": (np.zeros((3, 8)), r"shape \(3, 8\)"),
@@ -85,7 +85,7 @@ def test_joint_speeds_of_another_shape_are_refused(q: tuple[int, ...], qd: tuple
     ("shape", "place"),
     [((), (4,)), ((1,), (0, 6)), ((3,), (2, 0)), ((5, 9), (3, 8, 1)), ((5000,), (4321, 3))],
 )
-def test_errors_name_the_first_coordinate_that_is_not_finite(
+def test_the_error_for_nonfinite_coordinates_names_the_first_of_them(
     shape: tuple[int, ...], place: tuple[int, ...], dtype: type, value: float
 ) -> None:
     q = np.zeros((*shape, 7), dtype)
@@ -249,7 +249,7 @@ def test_the_out_argument_of_fk_jacobian_must_be_a_pair_of_arrays(out: object) -
         PANDA.fk_jacobian(PANDA.random(5, seed=0), out=out)  # type: ignore[arg-type]
 
 
-def test_results_with_more_axes_than_numpy_allows_are_refused() -> None:
+def test_batches_with_more_axes_than_numpy_allows_are_refused() -> None:
     most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
     deep = np.zeros((1,) * (most - 1) + (7,))
     with pytest.raises(ValueError, match=r"axes|dimension"):
@@ -267,7 +267,7 @@ def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) ->
 
 
 def sliding() -> supple.Robot:
-    """Return a robot with prismatic joints, one of which mimics another."""
+    """Return a robot with prismatic joints; one of them mimics another."""
     joints = (
         Joint("turn", "revolute", "a", "b", axis=np.array([1.0, 0.0, 0.0])),
         Joint("slide", "prismatic", "b", "c"),
@@ -293,7 +293,7 @@ def test_finite_coordinates_give_finite_results_or_an_error(what: str, dtype: ty
         assert all(np.isfinite(part).all() for part in np.atleast_1d(result))
 
 
-def test_an_out_array_that_overlaps_the_input_is_written_correctly() -> None:
+def test_results_are_right_in_an_out_array_that_overlaps_the_input() -> None:
     robot = supple.load("panda")
     memory = np.zeros(64 * 42)
     q = memory[: 64 * 7].reshape(64, 7)
@@ -323,14 +323,14 @@ def test_two_out_arrays_that_overlap_are_refused() -> None:
         lambda robot: robot.with_base(np.diag([1.0, 1.0, 1.001, 1.0])),
     ],
 )
-def test_bad_arguments_of_a_robot_raise_errors_of_supple(
+def test_bad_arguments_of_methods_of_a_robot_raise_errors_of_supple(
     make: Callable[[supple.Robot], object],
 ) -> None:
     with pytest.raises(supple.errors.SuppleError):
         make(supple.load("panda"))
 
 
-def test_strings_of_numpy_are_names() -> None:
+def test_strings_of_numpy_are_accepted_as_names() -> None:
     panda = supple.load("panda")
     hand, base, tool = map(np.str_, ("panda_hand", "panda_link0", "tool"))
     q = panda.random(seed=0)

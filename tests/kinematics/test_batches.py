@@ -1,4 +1,6 @@
-"""A batch gives the same bits as its rows, for every shape, lane width, thread count and layout."""
+"""A batch gives the same bits as its rows, for every shape, lane width, number of threads and
+layout.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ Array = np.ndarray
 ROBOTS = ("planar3", "panda", "double_y", "mimicking")
 TYPES = (np.float64, np.float32)
 SHAPES = ((), (0,), (1,), (5,), (3, 4), (2, 0, 3), (1, 1, 1), (2, 3, 2, 2))
-MANY = 2600  # more than five chunks of work for threads
+MANY = 2600  # more than five chunks, the unit of work of a thread
 
 
 @cache
@@ -38,12 +40,13 @@ def configurations(name: str, dtype: type) -> Array:
     return q.astype(dtype)
 
 
-# Rows that are computed one by one: those of small batches, those with large angles, and others.
+# Indices of the rows that are also computed one by one: those of small batches, those with large
+# angles, and others.
 CHECKED = np.unique(np.r_[0:80, 7:MANY:101, 60:MANY:997, 80 : MANY : nightly(1, 48)])
 
 
 def row_by_row(call: Call, q: Array) -> Array:
-    """Return the reference: one call per row."""
+    """Return the expected results, from one call per row."""
     rows = q.reshape(-1, q.shape[-1])
     one = call(rows[0])
     return np.array([call(row) for row in rows], one.dtype).reshape(q.shape[:-1] + one.shape)
@@ -75,7 +78,7 @@ def test_batches_of_any_size_and_threads_have_the_bits_of_their_rows(
             *((size, 1 + size % 2) for size in sizes),
             *nightly(large, [(1237, 2), (MANY, 5)]),
         ):
-            start = size % 5  # so that lanes start at any alignment
+            start = size % 5  # so that the data of a batch may begin at any alignment
             some = slice(start, start + size)
             assert same_bits(call(q[some], threads=threads), whole[some]), (what, size, threads)
 
@@ -173,7 +176,7 @@ def test_speeds_are_broadcast_to_the_coordinates(shape: tuple[int, ...], dtype: 
 @each("dtype", TYPES)
 @each("size", [1e3, 1e6, 1e15])
 @each("name", ["planar3", "panda", "stanford", "double_y"])
-def test_a_huge_angle_has_the_pose_of_its_remainder_modulo_a_turn(
+def test_poses_at_a_huge_angle_are_those_at_the_angle_modulo_a_turn(
     name: str, size: float, dtype: type
 ) -> None:
     # slow_fk is given the angle modulo 2π, computed with 60 digits.
@@ -220,7 +223,7 @@ def test_results_are_written_to_out_arrays(name: str, shape: tuple[int, ...], dt
     assert same_bits(jacobian, J)
 
 
-def test_a_part_of_a_larger_array_can_be_written(rng: np.random.Generator) -> None:
+def test_out_may_be_a_part_of_a_larger_array(rng: np.random.Generator) -> None:
     panda = robot("panda")
     q = panda.random(10, seed=rng)
     large = np.zeros((30, 4, 4))
@@ -231,8 +234,8 @@ def test_a_part_of_a_larger_array_can_be_written(rng: np.random.Generator) -> No
 
 
 @each("dtype", TYPES)
-def test_instruction_sets_agree_to_rounding(dtype: type) -> None:
-    # Some instruction sets fuse products and sums, so results are equal only up to rounding.
+def test_results_of_all_instruction_sets_are_equal_up_to_rounding(dtype: type) -> None:
+    # Some instruction sets round a product and a sum together, others separately.
     before = _core.isa()
     try:
         for name in ROBOTS:
@@ -249,7 +252,9 @@ def test_instruction_sets_agree_to_rounding(dtype: type) -> None:
         _core.use_isa(before)
 
 
-def test_jacobians_of_a_batch_in_body_axes_are_rotated_row_by_row(rng: np.random.Generator) -> None:
+def test_each_jacobian_of_a_batch_in_body_axes_is_rotated_by_its_own_pose(
+    rng: np.random.Generator,
+) -> None:
     panda = robot("panda")
     q = panda.random(70, seed=rng)
     T, J = panda.fk_jacobian(q)

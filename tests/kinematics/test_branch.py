@@ -1,4 +1,4 @@
-"""Names of branches: signs that differ among solutions and change only at singularities."""
+"""Branches are named by signs, which differ among solutions and change only at singularities."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ Vectors = np.ndarray
 
 
 def any_arm(random: np.random.Generator) -> tuple[sp.Robot, str]:
-    """Return an arm with branches on a random base, and its kind: "wrist" or "parallel"."""
+    """Return a random arm with named branches on a random base, and its kind: "wrist" or
+    "parallel".
+    """
     kind = str(random.choice(["wrist", "parallel"]))
     turns = random.choice([-1, 1], 6) * np.pi / 2
     turns[1], turns[2 if kind == "parallel" else 1] = random.choice([0, np.pi], 2)
@@ -72,8 +74,8 @@ def any_arm(random: np.random.Generator) -> tuple[sp.Robot, str]:
     a[3:] = 0
     if kind == "wrist":
         d[4] = 0
-        d[1:3] *= random.choice([0, 1])  # beside axis 1, or not
-        a[0] *= random.choice([0, 1])  # in front of axis 1, or not
+        d[1:3] *= random.choice([0, 1])  # the arm's plane is beside axis 1, or not
+        a[0] *= random.choice([0, 1])  # the shoulder is in front of axis 1, or not
     else:
         a[0] = 0
     table = [(a[k], turns[k], d[k], 0.0) for k in range(6)]
@@ -83,17 +85,17 @@ def any_arm(random: np.random.Generator) -> tuple[sp.Robot, str]:
 
 
 def named_by_eye(robot: sp.Robot, kind: str, q: Vectors) -> tuple[str, str | None]:
-    """Return words for shoulder and elbow from the places of the arm's points at q (n,).
+    """Return words for shoulder and elbow from the positions of points of the arm at q (n,).
 
     The word for the elbow is None where the second bone does not end outward of the shoulder.
     """
     T = robot.fk(q, robot.description.links)
-    o, z = T[:, :3, 3], T[:, :3, 2]  # axis k + 1 is z of frame k
+    o, z = T[:, :3, 3], T[:, :3, 2]  # the axis of joint k + 1 is z of frame k
     wrist = o[5] if kind == "parallel" else o[4]
-    end = o[3] if kind == "parallel" else o[4]  # of the second bone
+    end = o[3] if kind == "parallel" else o[4]  # the end of the second bone
     up = z[0] * np.sign(z[0, 2])
     away = (wrist - o[0]) - (wrist - o[0]) @ up * up
-    beside = (away @ z[1]) * z[1]  # from axis 1 to the plane in which the arm moves
+    beside = (away @ z[1]) * z[1]  # from axis 1 to the plane in which the bones move
     ahead = (o[1] - o[0]) - (o[1] - o[0]) @ up * up
     ahead = ahead - ahead @ z[1] * z[1]
     out = away - beside
@@ -120,7 +122,8 @@ def test_names_of_branches_agree_with_the_geometry_of_the_arm(seed: int) -> None
     q = robot.random(40, seed=seed)
     signs = branch_signs(robot, q, frame)
     words = branch_words(robot, signs, frame)
-    assert len(set(words)) == len(np.unique(signs, axis=0))  # one name for each branch
+    # Each name belongs to one combination of signs.
+    assert len(set(words)) == len(np.unique(signs, axis=0))
     for one, (shoulder, elbow, _) in zip(q, words, strict=True):
         seen, bent = named_by_eye(robot, kind, one)
         assert shoulder == seen
@@ -129,7 +132,7 @@ def test_names_of_branches_agree_with_the_geometry_of_the_arm(seed: int) -> None
     assert all(word in legend for one in words for word in one)
 
 
-def test_printed_solutions_have_joints_and_names() -> None:
+def test_the_printed_text_of_solutions_has_joint_angles_and_names_of_branches() -> None:
     ur5e = sp.load("ur5e")
     found = solve(ur5e, ur5e.fk([0.3, -1.2, 1.5, -0.7, 0.9, 0.4]), solutions="all")
     lines = str(found).splitlines()

@@ -1,4 +1,6 @@
-"""Closed configurations of robots with loops: their errors, derivatives and the way to them."""
+"""Robots with loops: closed configurations, the error of loops, its derivative, and how loops are
+closed.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ def test_the_loop_jacobian_is_the_derivative_of_the_loop_error(text: str) -> Non
     for q in [*robot.without_loops().random(3, seed=0), robot.random(seed=0)]:
         h, steps = 1e-6, np.eye(robot.nv)
         there, back = (robot.loop_error(robot.integrate(q, s * h * steps)) for s in (1, -1))
-        smooth = abs(there - back).max(axis=1) < 1  # a rotation of half a turn jumps
+        smooth = abs(there - back).max(axis=1) < 1  # at a rotation by half a turn, the error jumps
         slopes = ((there - back) / (2 * h))[smooth]
         np.testing.assert_allclose(robot.loop_jacobian(q).T[smooth], slopes, atol=2e-7)
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_random_neutral_and_projected_configurations_are_closed_within_the_limits(
+def test_random_neutral_and_closed_configurations_satisfy_loops_and_limits(
     text: str,
 ) -> None:
     robot = sp.mjcf(text)
@@ -45,14 +47,17 @@ def test_random_neutral_and_projected_configurations_are_closed_within_the_limit
         assert abs(robot.loop_error(q)).max() <= 1e-12
         if robot.nq == robot.nv:
             assert ((q >= robot.lower) & (q <= robot.upper)).all()
-    # The joints move about as far as they were moved, not to another closed configuration.
+    # Closing the loops moves the joints about as far as they were moved away, not to a distant
+    # closed configuration.
     assert np.abs(robot.difference(made, moved)).max() < 0.5
     np.testing.assert_array_equal(robot.random(FEW, seed=1), near)
     np.testing.assert_allclose(robot.close_loops(made), made, atol=1e-12)
 
 
 def test_loops_are_closed_at_the_nearest_configuration() -> None:
-    """To first order: the way there is perpendicular to the motions that keep the loop closed."""
+    """To first order, the displacement is perpendicular to all motions that keep
+    the loop closed.
+    """
     robot = sp.mjcf(mechanisms.spatial_loop(5, 9, "weld")).with_limits(lower=-np.inf, upper=np.inf)
     closed = robot.random(20, seed=2)
     rng = np.random.default_rng(1)
@@ -63,8 +68,8 @@ def test_loops_are_closed_at_the_nearest_configuration() -> None:
         assert np.abs(null @ way).max() <= 1e-2 * np.linalg.norm(way)
 
 
-def test_loops_may_be_added_to_any_robot() -> None:
-    """A Panda that holds a bar fixed to the world by a ball joint, with and without batches."""
+def test_a_loop_that_is_added_to_a_panda_holds_with_and_without_a_batch() -> None:
+    """The Panda holds a bar whose end is fixed to the world by a ball joint."""
     panda = sp.load("panda")
     T = panda.fk(panda.neutral()) @ sp.pose([0, 0, 0.3])
     bar = panda.with_frame("bar", panda.tips[0], sp.pose([0, 0, 0.3]))
@@ -82,7 +87,7 @@ def test_loops_may_be_added_to_any_robot() -> None:
 
 
 def two_elbows() -> sp.Robot:
-    """Return two arms whose elbows can close the loop in one direction of bending only."""
+    """Return two arms in a loop that can be closed only with both elbows bent in one direction."""
     links, joints = ['<link name="base"/>'], []
     for arm in "ab":
         for k, (parent, x) in enumerate((("base", 0), (f"{arm}0", 1), (f"{arm}1", 1))):
@@ -100,7 +105,7 @@ def two_elbows() -> sp.Robot:
     return there.with_loop("a2", "there").with_loop("b2", "there")
 
 
-def test_any_number_of_random_configurations_is_closed_though_few_draws_are() -> None:
+def test_random_configurations_are_closed_even_if_few_draws_can_be_closed() -> None:
     robot = two_elbows()
     drawn = robot.without_loops().random(100, seed=0)
     closed = np.count_nonzero(closed_near(robot, drawn)[1])

@@ -62,8 +62,10 @@ def test_twists_accelerations_and_jerks_are_exact_derivatives(case: tuple) -> No
 
 
 @each("axes", AXES)
-def test_the_bias_jerk_is_the_derivative_of_the_acceleration(case: tuple, axes: str) -> None:
-    # The oracle is central differences of the next lower derivative along q(t) with q⃛ = 0.
+def test_the_bias_jerk_is_the_derivative_of_the_acceleration_at_a_constant_joint_acceleration(
+    case: tuple, axes: str
+) -> None:
+    # The acceleration along q(t) with q⃛ = 0 is differentiated by central differences.
     robot, q, qd, qdd = case
     frame, h = robot.frames[-1], 1e-5
 

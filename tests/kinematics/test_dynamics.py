@@ -1,4 +1,4 @@
-"""The inertia matrix and gravity agree with Pinocchio, MuJoCo and the kinetic energy."""
+"""The inertia matrix and gravity torques agree with Pinocchio, MuJoCo and the energies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def weighty(seed: int) -> Description:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_inertia_and_gravity_are_those_of_pinocchio(
+def test_inertia_matrices_and_gravity_torques_are_those_of_pinocchio(
     name: str, robot_files: Callable[[str, str], Path], rng: np.random.Generator
 ) -> None:
     (package, folder), path = FILES[name]
@@ -68,7 +68,7 @@ def test_inertia_and_gravity_are_those_of_pinocchio(
 
 
 def _base(robot: supple.Robot) -> float:
-    """Return the mass of links fixed to the world, which Pinocchio ignores."""
+    """Return the mass of the links that are fixed to the world, which Pinocchio ignores."""
     fixed = {robot.description.root}
     for joint in robot.description.joints:
         if joint.parent in fixed and not joint.moves:
@@ -77,7 +77,9 @@ def _base(robot: supple.Robot) -> float:
 
 
 @each("full", [False, True])
-def test_inertia_of_an_mjcf_file_is_that_of_mujoco(full: bool) -> None:
+def test_inertia_matrices_and_gravity_torques_of_an_mjcf_file_are_those_of_mujoco(
+    full: bool,
+) -> None:
     rng = np.random.default_rng(7)
 
     def body(depth: int) -> str:
@@ -114,7 +116,8 @@ def test_inertia_of_an_mjcf_file_is_that_of_mujoco(full: bool) -> None:
 
 @each("seed", range(6))
 def test_the_inertia_matrix_gives_the_kinetic_energy(seed: int) -> None:
-    # The kinetic energy is computed from jets of the links' poses, an independent kinematics.
+    # The kinetic energy is computed from derivatives of the links' poses (jets), without the
+    # robot's Jacobians.
     described = weighty(seed)
     robot, rng = supple.Robot(described), np.random.default_rng(seed)
     for _ in range(5):
@@ -130,7 +133,7 @@ def test_the_inertia_matrix_gives_the_kinetic_energy(seed: int) -> None:
 
 
 @each("seed", range(6))
-def test_gravity_is_the_gradient_of_the_energy(seed: int) -> None:
+def test_gravity_torques_are_the_gradient_of_the_potential_energy(seed: int) -> None:
     robot, h = supple.Robot(weighty(seed)), 1e-5
     gravity = np.array([1.0, -2.0, -9.0])
     for q in np.random.default_rng(seed).normal(size=(3, robot.dof)):
@@ -160,8 +163,8 @@ def test_inertia_and_gravity_of_batches_float32_and_frozen_joints_agree() -> Non
     np.testing.assert_array_equal(again.inertia_matrix(q), M)
 
 
-def test_masses_given_by_with_inertia_give_the_formula_of_a_pendulum() -> None:
-    # A pendulum has M = m l² + I, and the moment of its weight at the joint.
+def test_a_link_given_a_mass_by_with_inertia_moves_as_a_pendulum() -> None:
+    # A pendulum has M = m l² + I; the gravity torque is the moment of its weight about the joint.
     arm = supple.dh([(1.0, 0, 0, 0)]).with_inertia(
         "link1", 2.0, (-0.25, 0, 0), np.diag([0, 0, 0.1])
     )
@@ -222,7 +225,7 @@ def test_a_file_with_bad_masses_still_has_kinematics(inertial: str) -> None:
         robot.inertia_matrix([0.1])
 
 
-def test_mjcf_masses_implied_by_shapes_are_refused() -> None:
+def test_mjcf_bodies_whose_mass_must_be_computed_from_shapes_are_refused() -> None:
     body = '<body name="b"><joint/><geom size="0.1"/>{}</body>'
     text = f"<mujoco>{{}}<worldbody>{body}</worldbody></mujoco>"
     inertial = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
@@ -235,7 +238,7 @@ def test_mjcf_masses_implied_by_shapes_are_refused() -> None:
 
 
 @pytest.mark.parametrize("lead", [(), (4,), (2, 3)])
-def test_results_are_new_arrays_that_can_be_written_to(lead: tuple[int, ...]) -> None:
+def test_results_of_methods_of_a_robot_are_new_writable_arrays(lead: tuple[int, ...]) -> None:
     robot = supple.Robot(weighty(3))
     q, v = robot.random(lead, seed=0), np.ones((*lead, robot.nv))
     tip = robot.tips[0]

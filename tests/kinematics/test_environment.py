@@ -1,4 +1,6 @@
-"""Modules that `import supple` loads; environment variables, read when a name is first used."""
+"""Modules that `import supple` loads, and environment variables, which supple reads
+on first use.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def test_importing_supple_prints_nothing() -> None:
 
 
 @pytest.mark.parametrize("isa", _core.isas())
-def test_the_environment_forces_an_instruction_set(isa: str) -> None:
+def test_an_environment_variable_selects_the_instruction_set(isa: str) -> None:
     done = python("import supple; supple.Robot; print(supple._core.isa())", SUPPLE_ISA=isa)
     assert done.stdout.strip() == isa, done.stderr
 
@@ -105,4 +107,4 @@ def test_an_invalid_supple_threads_variable_is_refused(monkeypatch: pytest.Monke
     for threads in ("0", "-1", "two", "1.5", "²"):
         monkeypatch.setenv("SUPPLE_THREADS", threads)
         with pytest.raises(InputError, match=f"^{expected}; given: '{re.escape(threads)}'$"):
-            runpy.run_path(environment.__file__)  # as when it is imported for the first time
+            runpy.run_path(environment.__file__)  # as at its first import

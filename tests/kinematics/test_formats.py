@@ -1,4 +1,4 @@
-"""Robots written to URDF, MuJoCo and Pinocchio and read again, against these libraries."""
+"""Robots written to URDF, MuJoCo or Pinocchio agree with these libraries and can be read again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ ROUTES: dict[str, Callable[[sp.Robot], sp.Robot]] = {
 }
 RATES = {"urdf": ("max_speed", "max_acceleration", "max_jerk"), "pinocchio": ("max_speed",)}
 EXAMPLE = "share/example-robot-data/robots"
-FILES = (  # mimic, continuous and floating joints, negative moments, bodies without a mass
+# These files have mimic, continuous and floating joints, negative moments, and bodies without a
+# mass.
+FILES = (
     ("cmeel.prefix", f"{EXAMPLE}/pr2_description/urdf/pr2.urdf"),
     ("cmeel.prefix", f"{EXAMPLE}/icub_description/robots/icub.urdf"),
     ("cmeel.prefix", f"{EXAMPLE}/kinova_description/robots/kinova.urdf"),
@@ -38,7 +40,7 @@ FILES = (  # mimic, continuous and floating joints, negative moments, bodies wit
 
 
 def assert_same(one: sp.Robot, other: sp.Robot, route: str) -> None:
-    """Compare two robots whose joints may be in another order."""
+    """Check that two robots are equal, except for the order of their joints."""
     assert set(one.position_names) == set(other.position_names)
     index = [other.position_names.index(name) for name in one.position_names]
     order = [other.joint_names.index(name) for name in one.joint_names]
@@ -46,7 +48,7 @@ def assert_same(one: sp.Robot, other: sp.Robot, route: str) -> None:
     q2 = np.empty_like(q)
     q2[:, index] = q
     frames = [frame for frame in one.frames if frame in other.frames]
-    assert len(frames) >= len(one.frames) - 1  # the root may have another name
+    assert len(frames) >= len(one.frames) - 1  # the root may have another name in the other robot
     assert abs(one.fk(q, frames) - other.fk(q2, frames)).max() < TOLERANCE
     assert abs(one.jacobian(q) - other.jacobian(q2)[..., order]).max() < TOLERANCE
     for key in ("lower", "upper", *RATES.get(route, ())):
@@ -56,20 +58,22 @@ def assert_same(one: sp.Robot, other: sp.Robot, route: str) -> None:
         assert abs(one.mass - other.mass) < TOLERANCE
         try:
             center = one.center_of_mass(q)
-        except DescriptionError:  # no masses, or invalid ones
+        except DescriptionError:  # masses are missing or invalid
             return
         assert abs(center - other.center_of_mass(q2)).max() < TOLERANCE
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_random_robot_survives_conversion_to_another_format(route: str, seed: int) -> None:
+def test_a_random_robot_is_unchanged_by_conversion_to_another_format_and_back(
+    route: str, seed: int
+) -> None:
     robot = drawn_robot(seed, URDF_KINDS if route == "urdf" else KINDS)
     assert_same(robot, ROUTES[route](robot), route)
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_robots_of_public_files_survive_conversion_to_another_format(
+def test_robots_of_public_files_are_unchanged_by_conversion_to_another_format_and_back(
     robot_files, route: str
 ) -> None:
     first = robot_files(*FILES[0])
@@ -91,7 +95,7 @@ def test_robots_of_public_files_survive_conversion_to_another_format(
 
 
 @each("base", ["floating", "planar"])
-def test_a_root_link_called_world_can_move(base: str) -> None:
+def test_a_moving_base_may_have_a_root_link_called_world(base: str) -> None:
     joint = Joint("j", "revolute", "world", "arm", sp.pose([0.1, 0.2, 0.3]), lower=-1, upper=1)
     robot = sp.Robot(Description("r", (joint,))).with_base(base)
     model = robot.to_mujoco()
@@ -107,7 +111,7 @@ def test_a_root_link_called_world_can_move(base: str) -> None:
 def test_the_center_of_mass_of_a_file_with_rounded_moments_is_that_of_pinocchio(
     robot_files,
 ) -> None:
-    path = robot_files(*FILES[1])  # two links with a mass have moments of -5e-20 kg m²
+    path = robot_files(*FILES[1])  # the moments of two links with a mass are -5e-20 kg m²
     robot, model = sp.urdf(path), pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
     q = robot.random(seed=0)
     theirs = [q[robot.position_names.index(name)] for name in list(model.names)[2:]]
@@ -150,8 +154,10 @@ def test_poses_and_jacobians_of_a_written_robot_are_those_of_pinocchio(seed: int
         assert abs(J @ S - robot.jacobian(q)).max() < TOLERANCE
 
 
-def test_urdf_text_is_read_alike_by_pinocchio() -> None:
-    """Pinocchio has a parser of its own; in its model, mimic joints move independently."""
+def test_pinocchio_reads_the_same_robot_from_a_written_urdf_text() -> None:
+    """Pinocchio has its own parser; its model has independent coordinates for joints that mimic
+    others.
+    """
     robot = drawn_robot(3, ("revolute", "continuous", "prismatic", "fixed"))
     model = pin.buildModelFromXML(robot.to_urdf(), mimic=True)
     data = model.createData()
@@ -164,7 +170,9 @@ def test_urdf_text_is_read_alike_by_pinocchio() -> None:
 
 
 @pytest.mark.parametrize("file", FILES[:3], ids=lambda file: Path(file[1]).stem)
-def test_a_model_that_pinocchio_has_read_is_the_robot_of_the_file(robot_files, file) -> None:
+def test_a_robot_made_from_pinocchios_model_of_a_file_is_the_robot_of_the_file(
+    robot_files, file
+) -> None:
     path = robot_files(*file)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -192,8 +200,8 @@ def test_a_model_that_pinocchio_has_read_is_the_robot_of_the_file(robot_files, f
         assert (read.upper[mine][finite] >= robot.upper[index][finite]).all()
 
 
-def test_a_model_that_mujoco_has_compiled_is_the_robot_of_the_file(robot_files) -> None:
-    """MuJoCo also computes masses that the file leaves to the shapes."""
+def test_a_robot_made_from_mujocos_model_of_a_file_is_the_robot_of_the_file(robot_files) -> None:
+    """Masses that the file does not state are computed by MuJoCo from shapes."""
     text = """<mujoco model="m"><compiler angle="radian"/><worldbody>
       <body name="a" pos="0 0 1"><freejoint name="root"/><geom size="0.1"/>
         <body name="b" pos="0.1 0 0" euler="0.1 0.2 0.3"><joint name="h" range="-1 1" ref="0.2"/>
@@ -237,7 +245,7 @@ def test_shapes_are_written_to_urdf(tmp_path: Path) -> None:
     assert "collision" not in robot.to_urdf(shapes=False)
 
 
-def test_what_a_format_cannot_express_is_an_error() -> None:
+def test_robots_that_a_format_cannot_express_are_refused() -> None:
     ball = sp.Robot(Description("r", (Joint("socket", "ball", "a", "b"),)))
     with pytest.raises(DescriptionError, match=r"neither ball nor screw joints, given 'socket'"):
         ball.to_urdf()
@@ -252,7 +260,9 @@ def test_what_a_format_cannot_express_is_an_error() -> None:
 
 
 @each("read", [sp.Robot.from_mujoco, sp.Robot.from_pinocchio])
-def test_readers_of_models_refuse_file_names(read: Callable[[object], sp.Robot]) -> None:
+def test_from_mujoco_and_from_pinocchio_refuse_file_names(
+    read: Callable[[object], sp.Robot],
+) -> None:
     with pytest.raises(InputError, match="takes a"):
         read("robot.urdf")
 

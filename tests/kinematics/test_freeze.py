@@ -1,4 +1,4 @@
-"""Robots with frozen joints have the kinematics of the whole robot."""
+"""Robots with frozen joints have the kinematics of the whole robot with these joints held still."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def robot(request: pytest.FixtureRequest) -> supple.Robot:
 
 @laws
 @given(trees(), st.data())
-def test_a_frozen_joint_has_the_kinematics_of_a_constant_coordinate(
+def test_freezing_a_joint_gives_the_kinematics_at_a_constant_coordinate(
     tree: Tree, data: st.DataObject
 ) -> None:
     robot, q = tree.robot, tree.q.copy()
@@ -49,7 +49,7 @@ def test_a_frozen_joint_has_the_kinematics_of_a_constant_coordinate(
     assert abs(J[..., free] - J_frozen).max() <= tree.rounding * max(1.0, abs(J).max())
 
 
-def test_freezing_by_name_is_freezing_at_zero() -> None:
+def test_a_joint_that_is_frozen_by_its_name_alone_is_frozen_at_zero() -> None:
     panda = supple.load("panda")
     third = panda.joint_names[2]
     expected = panda.freeze({third: 0.0})
@@ -66,11 +66,11 @@ def test_a_mimic_of_a_frozen_joint_does_not_move(rng: np.random.Generator) -> No
     frozen = robot.freeze({"joint0": q[0]})
     assert frozen.dof == robot.dof - 1
     assert abs(frozen.fk(q[1:], robot.frames) - robot.fk(q, robot.frames)).max() < 1e-14
-    # joint3 mimics joint0: only joint1 and joint2 still move its branch.
+    # joint3 mimics joint0; only joint1 and joint2 still move the branch of joint3.
     assert abs(frozen.jacobian(q[1:], "link4")[:, 2:]).max() == 0.0
 
 
-def test_freezing_everything_is_refused(robot: supple.Robot) -> None:
+def test_freezing_all_joints_is_refused(robot: supple.Robot) -> None:
     with pytest.raises(supple.errors.DescriptionError, match="none of them moves"):
         robot.freeze(robot.joint_names)
 
@@ -94,7 +94,7 @@ def test_full_and_reduced_configurations_have_the_same_poses(
     q = np.stack([tree.q, robot.neutral(), tree.q / 2])
     values = {name: float(tree.q[robot.joint_names.index(name)]) for name in names}
     q[:, [robot.joint_names.index(name) for name in names]] = list(values.values())
-    # Freezing in two calls, with a derived robot in between, is the same as in one call.
+    # Freezing joints in two calls, with a derived robot in between, is the same as in one call.
     half = dict(list(values.items())[::2])
     frozen = robot.freeze(half).with_base(robot.base) if half else robot
     rest = {name: value for name, value in values.items() if name not in half}

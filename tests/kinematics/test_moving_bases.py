@@ -1,8 +1,8 @@
 """Joints with several degrees of freedom: ball, planar and floating joints, and moving bases.
 
-MuJoCo has the same coordinates: a unit quaternion (w, x, y, z), the linear velocity of a free joint
-in world axes and its angular velocity in body axes. Pinocchio has the linear velocity in body axes
-and the scalar of a quaternion last.
+MuJoCo has the coordinates of supple: a unit quaternion (w, x, y, z), the linear velocity of a free
+joint in world axes and its angular velocity in body axes. Pinocchio has the linear velocity in body
+axes, and the scalar of a quaternion last.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def drawn() -> list[Drawn]:
     return [Drawn(seed) for seed in DRAWN]
 
 
-def test_coordinates_are_those_of_mujoco(drawn: list[Drawn]) -> None:
+def test_the_numbers_of_positions_and_velocities_are_those_of_mujoco(drawn: list[Drawn]) -> None:
     for one in drawn:
         assert (one.robot.nq, one.robot.nv) == (one.model.nq, one.model.nv)
         assert len(one.robot.position_names) == one.robot.nq
@@ -73,7 +73,7 @@ def test_poses_and_jacobians_agree_with_mujoco(drawn: list[Drawn]) -> None:
             np.testing.assert_allclose(bias[k], drift, atol=1e-11)
 
 
-def test_masses_agree_with_mujoco(drawn: list[Drawn]) -> None:
+def test_inertia_matrices_and_centers_of_mass_agree_with_mujoco(drawn: list[Drawn]) -> None:
     for one in drawn:
         M = np.zeros((one.model.nv, one.model.nv))
         mujoco.mj_fullM(one.model, one.data, M)
@@ -133,7 +133,7 @@ def test_a_floating_base_agrees_with_pinocchio(
         qd = rng.normal(size=robot.nv)
         at, R = pin.neutral(model), robot.fk(q, robot.description.joints[0].child)[:3, :3]
         at[:3], at[3:7] = q[:3], q[[4, 5, 6, 3]]
-        S = np.zeros((model.nv, robot.nv))  # Pinocchio's velocity from ours
+        S = np.zeros((model.nv, robot.nv))  # maps velocities of supple to velocities of Pinocchio
         S[:3, :3], S[3:6, 3:6] = R.T, np.eye(3)
         speed_of_body = np.zeros(model.nv)
         for joint, one in zip(model.joints[2:], list(model.names)[2:], strict=True):
@@ -150,7 +150,8 @@ def test_a_floating_base_agrees_with_pinocchio(
                 (np.cos(x), np.sin(x)) if joint.nq == 2 else x
             )
             S[joint.idx_v, i] = scale
-        # d/dt (Rᵀ v) = -w × Rᵀ v, the acceleration of Pinocchio's coordinates at q̈ = 0 of ours.
+        # d/dt (Rᵀ v) = -w × Rᵀ v: where q̈ of supple is 0, Pinocchio's coordinates have this
+        # acceleration.
         speed_of_body[:3] = -np.cross(qd[3:6], R.T @ qd[:3])
         pin.forwardKinematics(model, data, at, S @ qd, speed_of_body)
         for frame in robot.tips:
@@ -209,7 +210,7 @@ def test_configurations_of_moving_bases_are_integrated_along_their_differences()
             assert np.linalg.norm(v[..., ball : ball + 3], axis=-1).max() <= np.pi + 1e-12
 
 
-def test_the_length_and_the_sign_of_a_quaternion_do_not_matter() -> None:
+def test_the_length_and_the_sign_of_a_quaternion_change_no_result() -> None:
     robot = sp.load("panda").with_base("floating")
     for q in robot.random(20, seed=3):
         other = q.copy()
@@ -219,7 +220,7 @@ def test_the_length_and_the_sign_of_a_quaternion_do_not_matter() -> None:
         np.testing.assert_allclose(robot.difference(other, q), 0, atol=EXACT)
 
 
-def test_a_quaternion_of_zero_is_an_error() -> None:
+def test_a_quaternion_of_zero_length_is_refused() -> None:
     robot = sp.load("panda").with_base("floating")
     q = robot.neutral()
     q[3] = 0
@@ -233,12 +234,12 @@ def test_random_orientations_are_uniform() -> None:
     R = robot.fk(q, "panda_link0" if "panda_link0" in robot.frames else robot.frames[1])[:, :3, :3]
     assert np.abs(R.mean(axis=0)).max() < 0.02
     angle = np.arccos(np.clip((np.trace(R, axis1=1, axis2=2) - 1) / 2, -1, 1))
-    # The density of the angle of a uniform rotation is (1 - cos θ)/π.
+    # If rotations are uniform, the density of their angle θ is (1 - cos θ)/π.
     for most in (0.5, 1.0, 2.0, 3.0):
         assert (angle < most).mean() == pytest.approx((most - np.sin(most)) / np.pi, abs=0.01)
 
 
-def test_a_frozen_base_stays_where_it_is() -> None:
+def test_a_robot_with_a_frozen_base_has_its_base_at_the_given_pose() -> None:
     robot = sp.load("ur5e").with_base("floating")
     q = robot.random(seed=5)
     still = robot.freeze({"base": q[:7]})
@@ -254,7 +255,7 @@ def test_a_frozen_base_stays_where_it_is() -> None:
         robot.freeze({"base": [0.0, 0.0]})
 
 
-def test_float32_input_and_pickled_robots_keep_moving_bases() -> None:
+def test_robots_with_moving_bases_take_float32_input_and_can_be_pickled() -> None:
     robot = sp.load("ur5e").with_base("floating")
     q = robot.random(50, seed=1)
     single = robot.fk(q.astype(np.float32))

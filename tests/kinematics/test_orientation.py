@@ -1,6 +1,6 @@
-"""Analytic Jacobians: the derivative of position and orientation parameters (Wampler 1986, eq. 10).
+"""Analytic Jacobians: derivatives of position and orientation parameters (Wampler 1986, eq. 10).
 
-SciPy computes the Euler angles and quaternions whose differences are compared.
+Euler angles and quaternions by SciPy are differentiated by central differences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Array = np.ndarray
 
 
 def parameters(R: Array, orientation: str) -> Array:
-    """Return the parameters (..., k) by SciPy, in which lower-case letters are fixed axes."""
+    """Return the orientation parameters (..., k) by SciPy, for which lower-case letters are fixed
+    axes.
+    """
     if orientation == "direction_cosines":
         return R.reshape(*R.shape[:-2], 9)
     rotation = Rotation.from_matrix(R.reshape(-1, 3, 3))
@@ -61,7 +63,7 @@ def test_rate_maps_give_the_rates_of_orientation_parameters(orientation: str, R:
         w = h * np.eye(3)[axis]
         after, before = (parameters(turned(R, s * w), orientation) for s in (1, -1))
         expected = difference(after, before, orientation) / (2 * h)
-        # The third derivative of an angle grows like the cube of the rates.
+        # The error of the difference is a third derivative, which grows as the cube of the rates.
         size = np.maximum(1.0, abs(found).max(axis=(-1, -2)))[:, None]
         assert (abs(found[:, :, axis] - expected) <= 1e-9 * size**3).all()
 
@@ -108,7 +110,9 @@ def test_the_analytic_jacobian_is_the_derivative_of_the_pose(name: str, orientat
 
 
 @each("orientation", ["rpy", "wxyz", "direction_cosines"])
-def test_analytic_jacobians_of_batches_and_frames_are_those_of_each(orientation: str) -> None:
+def test_an_analytic_jacobian_is_the_same_in_a_batch_with_several_frames_and_alone(
+    orientation: str,
+) -> None:
     robot = supple.load("panda")
     q, frames = robot.random((4, 3), seed=0), ["panda_link5", "panda_hand"]
     found = robot.analytic_jacobian(q, frames, orientation=orientation)
@@ -132,10 +136,10 @@ def test_the_analytic_jacobian_is_the_rate_map_times_the_jacobian() -> None:
         )
 
 
-def test_a_singular_orientation_is_refused_with_its_batch_index() -> None:
+def test_the_error_for_a_singular_orientation_has_its_batch_index() -> None:
     robot = supple.load("puma560_mk")
     q = np.zeros((3, 6))
-    q[:, 4] = 0.3, np.pi / 2, 0.5  # the flange points along x: a pitch of 90°
+    q[:, 4] = 0.3, np.pi / 2, 0.5  # the flange points along x, which is a pitch of 90°
     with pytest.raises(InputError, match=r"'extrinsic xyz'.*±90°.*pose\[1\].*'wxyz'"):
         robot.analytic_jacobian(q, orientation="rpy")
     assert np.isfinite(robot.analytic_jacobian(q, orientation="wxyz")).all()

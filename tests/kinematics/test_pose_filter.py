@@ -1,4 +1,4 @@
-"""Targets from a tracked hand: continuous, bounded, and following the hand while it is tracked."""
+"""Targets from a tracked hand are continuous, bounded, and follow the hand while it is tracked."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from supple.kinematics.rotation import exp
 from supple.poses import PoseFilter, interpolate
 
 Array = np.ndarray
-SEEDS = nightly(8, 1)  # number of hands in each test
+SEEDS = nightly(8, 1)  # number of random motions of a hand in each test
 DT = nightly(2e-3, 4e-3)  # time step of the loop [s]
 
 
 def drawn(rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return irregular times (k,) and smooth poses (k, 4, 4) of a hand within the bounds."""
+    """Return irregular times (k,) and smooth poses (k, 4, 4) of a hand whose speed is within the
+    bounds of `PoseFilter`.
+    """
     t = np.cumsum(rng.uniform(0.004, 0.016, 200))
     a, b, c = rng.normal(size=(3, 3)), rng.uniform(1, 3, (3, 3)), rng.normal(size=3)
     position = 0.1 * np.sin(t[:, None, None] * b) @ c + a[0]
@@ -30,7 +32,7 @@ def drawn(rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def speed(T: Array, dt: float) -> tuple[float, float]:
-    """Return the largest speed and angular speed of poses (k, 4, 4)."""
+    """Return the largest speed and angular speed between successive poses (k, 4, 4)."""
     step = np.linalg.norm(np.diff(T[:, :3, 3], axis=0), axis=1).max()
     turns = [b[:3, :3] @ a[:3, :3].T for a, b in pairwise(T)]
     angle = max(np.arccos(np.clip((np.trace(R) - 1) / 2, -1, 1)) for R in turns)
@@ -38,7 +40,9 @@ def speed(T: Array, dt: float) -> tuple[float, float]:
 
 
 def run(f: PoseFilter, t: Array, hand: Array | list[Array | None], tool: Array) -> Array:
-    """Return the targets of a loop of time step DT."""
+    """Return the targets in a loop of time step DT that passes each pose of the hand on when its
+    time has come.
+    """
     f.engage(tool, 0.0)
     k, made = 0, []
     for now in np.arange(0, t[-1] + 0.3, DT):
@@ -50,7 +54,7 @@ def run(f: PoseFilter, t: Array, hand: Array | list[Array | None], tool: Array) 
 
 
 @pytest.mark.parametrize("seed", seeds(SEEDS))
-def test_a_target_is_the_motion_of_the_hand_after_the_lag(seed: int) -> None:
+def test_the_tool_repeats_the_motion_of_the_hand_after_the_lag(seed: int) -> None:
     rng = np.random.default_rng(seed)
     t, hand = drawn(rng)
     tool = sp.pose(rng.normal(size=3), rotation_vector=rng.normal(size=3))
@@ -70,7 +74,7 @@ def test_a_target_is_the_motion_of_the_hand_after_the_lag(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(SEEDS))
-def test_glitches_change_targets_as_little_as_missing_samples(seed: int) -> None:
+def test_glitches_give_the_same_targets_as_if_their_samples_were_missing(seed: int) -> None:
     rng = np.random.default_rng(seed)
     t, hand = drawn(rng)
     wrong = rng.random(len(t)) < 0.1
@@ -88,7 +92,7 @@ def test_glitches_change_targets_as_little_as_missing_samples(seed: int) -> None
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("seed", seeds(SEEDS))
-def test_targets_are_continuous_through_losses_and_jumps_of_the_tracker(
+def test_targets_do_not_jump_when_the_tracker_loses_the_hand_or_jumps(
     seed: int, smoothing: float
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -114,11 +118,13 @@ def test_targets_are_continuous_through_losses_and_jumps_of_the_tracker(
 
 @pytest.mark.parametrize("seed", seeds(2 * SEEDS))
 def test_a_tracker_that_jumps_does_not_move_the_tool(seed: int) -> None:
-    """A jump is ignored whether the tracker jumps back or stays, even if bounds allow it later."""
+    """A jump is ignored whether the tracker stays or jumps back, even after a time in which the
+    bounds would allow this motion.
+    """
     rng = np.random.default_rng(seed)
     t = 0.01 * np.arange(120)
     jumped = sp.pose(rng.normal(size=3) * 10 ** rng.uniform(-1, 1))
-    jumped[0, 3] += 0.04  # beyond the bounds
+    jumped[0, 3] += 0.04  # more than the bounds allow
     begin, back = 20, 20 + int(rng.integers(1, 15))
     hand: list[Array | None] = [np.eye(4)] * len(t)
     hand[begin : back if seed % 2 else None] = [jumped] * (back if seed % 2 else len(t))
@@ -129,7 +135,7 @@ def test_a_tracker_that_jumps_does_not_move_the_tool(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(SEEDS))
-def test_a_hand_that_is_too_fast_for_a_moment_is_followed_again(seed: int) -> None:
+def test_a_hand_that_was_too_fast_for_a_moment_is_followed_again(seed: int) -> None:
     rng = np.random.default_rng(seed)
     t = 0.01 * np.arange(100)
     direction = rng.normal(size=3)
@@ -154,10 +160,10 @@ def test_the_target_repeats_the_motion_of_the_hand_in_the_chosen_axes(seed: int,
     f.put(0.0, begin)
     expected = step.copy()
     expected[:3, 3] *= scale
-    if axes == "body":  # the same motion in the frames of the hand and of the tool
+    if axes == "body":  # equal motions, each in its own frame
         f.put(0.1, begin @ step)
         expected = tool @ expected
-    else:  # the same displacement and rotation in the world
+    else:  # displacement and rotation in the world are the same
         moved = sp.pose(begin[:3, 3] + step[:3, 3], rotation=step[:3, :3] @ begin[:3, :3])
         f.put(0.1, moved)
         expected = sp.pose(tool[:3, 3] + expected[:3, 3], rotation=step[:3, :3] @ tool[:3, :3])
@@ -165,7 +171,7 @@ def test_the_target_repeats_the_motion_of_the_hand_in_the_chosen_axes(seed: int,
 
 
 @pytest.mark.parametrize("seed", seeds(SEEDS))
-def test_samples_that_are_late_or_repeated_change_nothing(seed: int) -> None:
+def test_samples_that_arrive_late_or_twice_change_no_target(seed: int) -> None:
     rng = np.random.default_rng(seed)
     t, hand = drawn(rng)
     one, other = PoseFilter(), PoseFilter()
@@ -184,8 +190,8 @@ def test_samples_that_are_late_or_repeated_change_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("seed", seeds(SEEDS))
-def test_a_steady_motion_has_a_constant_delay(seed: int, smoothing: float) -> None:
-    """This also holds for a motion that turns the hand around several times."""
+def test_targets_follow_a_steady_motion_with_a_constant_delay(seed: int, smoothing: float) -> None:
+    """The motion may turn the hand around several times."""
     rng = np.random.default_rng(seed)
     t, _ = drawn(rng)
     v, axis = rng.uniform(-1, 1, 3), rng.normal(size=3)
@@ -204,7 +210,7 @@ def test_a_steady_motion_has_a_constant_delay(seed: int, smoothing: float) -> No
 def test_smoothing_removes_a_tremor_and_reduces_noise(seed: int) -> None:
     rng = np.random.default_rng(seed)
     t, _ = drawn(rng)
-    tremor = 0.002 * np.sin(2 * np.pi * 10 * t)  # 10 Hz, which a window of 0.2 s removes
+    tremor = 0.002 * np.sin(2 * np.pi * 10 * t)  # at 10 Hz: a window of 0.2 s removes it
     noise = 0.001 * rng.normal(size=(len(t), 3))
     for disturbed, left in ((np.outer(tremor, [1, 0, 0]), 0.02), (noise, 0.5)):
         hand = np.array([sp.pose(p, rotation_vector=10 * p) for p in disturbed])
@@ -215,7 +221,7 @@ def test_smoothing_removes_a_tremor_and_reduces_noise(seed: int) -> None:
             assert after <= left * before
 
 
-def test_a_filter_keeps_the_samples_of_its_delay_only() -> None:
+def test_a_filter_stores_only_the_samples_of_its_delay() -> None:
     f = PoseFilter(smoothing=0.1)
     f.engage(np.eye(4), 0.0)
     for k in range(300):
@@ -223,7 +229,7 @@ def test_a_filter_keeps_the_samples_of_its_delay_only() -> None:
     assert len(f._path) < 50
 
 
-def test_a_hand_that_is_silent_is_lost() -> None:
+def test_a_hand_without_new_samples_is_called_lost() -> None:
     f = PoseFilter(lost_after=0.1)
     assert f.state == "released"
     f.engage(np.eye(4), 0.0)
@@ -237,7 +243,7 @@ def test_a_hand_that_is_silent_is_lost() -> None:
     np.testing.assert_array_equal(f.at(0.5), np.eye(4))
 
 
-def test_a_clock_may_start_again_when_the_hand_is_engaged() -> None:
+def test_times_may_start_again_from_zero_when_the_hand_is_engaged() -> None:
     f = PoseFilter()
     f.engage(np.eye(4), 1e9)
     f.put(1e9, np.eye(4))
@@ -247,7 +253,9 @@ def test_a_clock_may_start_again_when_the_hand_is_engaged() -> None:
 
 @pytest.mark.parametrize("axes", ["world", "body"])
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_targets_stay_rotations_however_often_the_hand_is_lost(axes: str, precision: type) -> None:
+def test_rotations_of_targets_stay_orthonormal_however_often_the_hand_is_lost(
+    axes: str, precision: type
+) -> None:
     rng = np.random.default_rng(0)
     f = PoseFilter(axes=axes, lag=0.0)  # type: ignore[arg-type]
     f.engage(sp.pose(rng.normal(size=3), rpy=rng.normal(size=3)), 0.0)

@@ -1,7 +1,7 @@
-"""Quaternions in motions, files, criteria and limits: nq numbers of q for nv velocities.
+"""Quaternions in motions, files, criteria and limits: q has nq numbers, and q̇ has nv.
 
-Wherever a configuration appears, q and a copy whose quaternions have the other sign are the same,
-and derivatives are those along `Robot.integrate`.
+Changing the sign of the quaternions in q changes no result, and derivatives are those along
+`Robot.integrate`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ STEP = 1e-6
 
 
 def other_sign(robot: sp.Robot, q: Array, seed: int = 0) -> Array:
-    """Return q with quaternions of the other sign, in some of the configurations."""
+    """Return q (..., nq) with quaternions of the other sign in a random part of the
+    configurations.
+    """
     made, rng = np.array(q), np.random.default_rng(seed)
     for at, name in enumerate(robot.position_names):
         if name.endswith("/qw"):
@@ -35,14 +37,14 @@ def other_sign(robot: sp.Robot, q: Array, seed: int = 0) -> Array:
 
 
 def floating(seed: int) -> sp.Robot:
-    """Return a random robot with quaternions."""
+    """Return a random robot that has quaternions."""
     while (robot := moving(seed)).nq == robot.nv:
         seed += 1000
     return robot
 
 
 def motion(robot: sp.Robot, q: Array, dt: float) -> sp.Trajectory:
-    """Return a motion through configurations (K + 1, nq)."""
+    """Return the trajectory through configurations (K + 1, nq) with a time step dt."""
     steps = len(q) - 1
     one = sp.simulate(robot, q[0], velocity=np.zeros(6), frame=robot.tips[0], dt=dt, duration=dt)
     qd = robot.difference(q[1:], q[:-1]) / dt
@@ -57,7 +59,9 @@ def motion(robot: sp.Robot, q: Array, dt: float) -> sp.Trajectory:
 
 
 def wandering(robot: sp.Robot, rng: np.random.Generator, steps: int = 30) -> Array:
-    """Return configurations (steps + 1, nq) of a motion that bends and turns far."""
+    """Return random successive configurations (steps + 1, nq) of a motion that
+    bends and turns far.
+    """
     q, v = [robot.random(seed=rng)], rng.normal(size=robot.nv)
     for _ in range(steps):
         v = 0.8 * v + rng.normal(size=robot.nv)
@@ -86,10 +90,12 @@ def test_a_resampled_motion_does_not_depend_on_the_signs_of_quaternions() -> Non
 
 
 @each("even", [True, False])
-def test_a_rotation_about_one_axis_is_resampled_like_that_of_a_revolute_joint(even: bool) -> None:
+def test_a_rotation_of_a_base_about_one_axis_is_resampled_like_that_of_a_revolute_joint(
+    even: bool,
+) -> None:
     arm = sp.load("ur5e")
     free, rng = arm.with_base("floating"), np.random.default_rng(4)
-    angle = np.cumsum(rng.uniform(-0.3, 0.9, 40))  # more than a turn
+    angle = np.cumsum(rng.uniform(-0.3, 0.9, 40))  # in total more than a turn
     q = np.zeros((40, free.nq))
     q[:, 3], q[:, 6], q[:, 7] = np.cos(angle / 2), np.sin(angle / 2), angle
     times = np.cumsum(np.full(40, 0.01) if even else rng.uniform(0.005, 0.02, 40))
@@ -98,13 +104,15 @@ def test_a_rotation_about_one_axis_is_resampled_like_that_of_a_revolute_joint(ev
         for one, at in ((free, q), (arm, q[:, 7:]))
     )
     np.testing.assert_allclose(made.q[:, 7:], alone.q, atol=1e-12)
-    turned = free.difference(made.q, q[:1])[:, 5]  # up to full turns
+    turned = free.difference(made.q, q[:1])[:, 5]  # equal up to full turns
     away = turned + angle[0] - alone.q[:, 0]
     np.testing.assert_allclose(away - 2 * np.pi * np.round(away / (2 * np.pi)), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
-def test_files_keep_quaternions_with_and_without_a_robot(suffix: str, tmp_path: Path) -> None:
+def test_trajectories_with_quaternions_are_saved_and_loaded_with_and_without_a_robot(
+    suffix: str, tmp_path: Path
+) -> None:
     for seed in seeds(nightly(3, 1)):
         robot, rng = floating(seed), np.random.default_rng(seed)
         before = motion(robot, other_sign(robot, wandering(robot, rng)), 0.01)
@@ -119,14 +127,14 @@ def test_files_keep_quaternions_with_and_without_a_robot(suffix: str, tmp_path: 
         assert "joint speeds" in first._repr_html_()
 
 
-def test_a_figure_has_a_curve_for_each_velocity(tmp_path: Path) -> None:
+def test_the_plot_of_a_trajectory_has_a_curve_for_each_velocity(tmp_path: Path) -> None:
     robot = sp.load("ur5e").with_base("floating")
     known = motion(robot, wandering(robot, np.random.default_rng(1)), 0.01)
     for one in (known, sp.Trajectory.load(known.save(tmp_path / "motion.npz"))):
         assert len(one.plot().axes[0].lines) == robot.nv
 
 
-def test_the_error_about_a_gap_between_motions_shows_all_positions_of_the_joint() -> None:
+def test_the_error_for_a_gap_between_two_motions_names_the_joint_and_both_positions() -> None:
     robot = sp.load("ur5e").with_base("floating")
     q = robot.neutral()
     end = q.copy()
@@ -140,7 +148,7 @@ def test_the_error_about_a_gap_between_motions_shows_all_positions_of_the_joint(
 
 
 def slopes(value: object, robot: sp.Robot, q: Array) -> Array:
-    """Return the gradient by central differences along `integrate`."""
+    """Return the derivatives along `integrate`, by central differences."""
     sides = [robot.integrate(q, sign * STEP * np.eye(robot.nv)) for sign in (1, -1)]
     return np.array([(value(a) - value(b)) / (2 * STEP) for a, b in zip(*sides, strict=True)])  # type: ignore[operator]
 
@@ -167,7 +175,7 @@ def test_gradients_of_criteria_are_derivatives_along_displacements() -> None:
             np.testing.assert_allclose(criterion(same), gradient, atol=1e-9 * (1 + abs(h)))
 
 
-def test_only_joints_with_limits_count_in_the_limit_distance() -> None:
+def test_the_limit_distance_depends_only_on_joints_with_limits() -> None:
     arm = sp.load("panda")
     robot = arm.with_base("floating")
     for q in robot.random(20, seed=1):
@@ -188,13 +196,15 @@ def test_null_space_motion_of_a_floating_arm_minimizes_its_criterion() -> None:
         assert criterion.value(q) < before + 1e-9
         before = criterion.value(q)
     assert np.abs(robot.fk(q) - start).max() < 1e-4
-    gradient = criterion(q)  # stationary: orthogonal to the null space
+    gradient = criterion(q)  # where q is stationary, the gradient is orthogonal to the null space
     J = robot.jacobian(q)
     assert np.linalg.norm(gradient - np.linalg.pinv(J) @ (J @ gradient)) < 1e-2
 
 
 def test_an_extended_task_has_the_derivatives_along_displacements() -> None:
-    """The basis of the null space turns, but lengths in it do not depend on the basis."""
+    """Lengths are compared, because the basis of the null space turns with q, and lengths do not
+    depend on the basis.
+    """
     robot, h = sp.load("ur5e").with_base("floating"), 1e-5
     for seed in seeds(4):
         q, rest = robot.random(2, seed=seed)
@@ -231,7 +241,7 @@ def test_limits_that_a_joint_cannot_have_are_refused() -> None:
         sp.Servo(robot, dt=0.01, limits=sp.Limits.for_robot(robot, upper={"base/ry": 1.0}))
 
 
-def test_a_message_about_degrees_has_the_index_in_q() -> None:
+def test_the_error_for_angles_in_degrees_has_their_index_in_q() -> None:
     robot = sp.load("panda").with_base("floating")
     q = robot.neutral()
     at = robot.position_names.index("panda_joint4")

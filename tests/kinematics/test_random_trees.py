@@ -12,25 +12,27 @@ from slow_fk import fk as slow_fk
 from trees import Tree, trees
 
 Array = np.ndarray
-H = np.finfo(float).eps ** (1 / 3)  # balances h^2 against eps / h in a central difference
+H = np.finfo(float).eps ** (1 / 3)  # balances the errors h^2 and eps / h of a central difference
 laws = settings(max_examples=nightly(120, 40), deadline=None, derandomize=True)
 
 
 def turn(R_after: Array, R_before: Array) -> Array:
-    """Return axis times sine of the angle (3,) of a small rotation, in world axes."""
+    """Return the axis times the sine of the angle (3,) of a small rotation, in world axes."""
     R = R_after @ R_before.T
     return np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
 
 
 def moved(T_after: Array, T_before: Array) -> Array:
-    """Return the twist (6,) of a small motion: [displacement of the origin; rotation]."""
+    """Return the small twist (6,) from one pose to another: [displacement of the
+    origin; rotation].
+    """
     return np.concatenate(
         [T_after[:3, 3] - T_before[:3, 3], turn(T_after[:3, :3], T_before[:3, :3])]
     )
 
 
 def difference_tolerance(tree: Tree, qd: Array, order: int) -> float:
-    """Return the error bound of a central difference for the `order`-th derivative."""
+    """Return a bound on the error of the central difference for the `order`-th derivative."""
     speed = tree.speed(qd)
     return H**2 * speed ** (order + 2) * tree.reach + tree.rounding * speed ** (order - 1) / H
 
@@ -70,8 +72,8 @@ def test_a_jacobian_is_the_derivative_of_the_pose(tree: Tree) -> None:
 
 @laws
 @given(trees())
-def test_a_twist_is_linear_in_the_speeds(tree: Tree) -> None:
-    # Along q(t) = q + t qd the frame's twist is J qd.
+def test_twists_are_linear_in_the_joint_speeds(tree: Tree) -> None:
+    # Along q(t) = q + t qd, the twist of the frame is J qd.
     J = tree.robot.jacobian(tree.q, tree.frames)
     after = tree.robot.fk(tree.q + H * tree.qd, tree.frames)
     before = tree.robot.fk(tree.q - H * tree.qd, tree.frames)
@@ -83,7 +85,7 @@ def test_a_twist_is_linear_in_the_speeds(tree: Tree) -> None:
 
 @laws
 @given(trees(), st.data())
-def test_the_bias_acceleration_is_the_derivative_of_the_twist(
+def test_the_bias_acceleration_is_the_derivative_of_the_twist_at_constant_joint_speeds(
     tree: Tree, data: st.DataObject
 ) -> None:
     axes = data.draw(st.sampled_from(("world", "body", *tree.frames)))
@@ -107,7 +109,7 @@ def test_the_bias_acceleration_is_quadratic_in_the_speeds(tree: Tree) -> None:
 
 @laws
 @given(trees(), st.data())
-def test_other_axes_only_rotate_the_jacobian(tree: Tree, data: st.DataObject) -> None:
+def test_jacobians_in_other_axes_differ_only_by_a_rotation(tree: Tree, data: st.DataObject) -> None:
     frame = data.draw(st.sampled_from(tree.frames))
     axes = data.draw(st.sampled_from(("body", *tree.frames)))
     R = tree.robot.fk(tree.q, frame if axes == "body" else axes)[:3, :3]
@@ -121,7 +123,7 @@ def test_other_axes_only_rotate_the_jacobian(tree: Tree, data: st.DataObject) ->
 def test_results_for_a_frame_do_not_depend_on_other_requested_frames(
     tree: Tree, data: st.DataObject
 ) -> None:
-    # The kernel's chain depends on the set of frames, so results may differ by rounding.
+    # Because the kernel's chain depends on the requested frames, results may differ by rounding.
     robot, q = tree.robot, tree.q
     frames = data.draw(st.lists(st.sampled_from(tree.frames), min_size=1, max_size=4))
     T, J = robot.fk_jacobian(q, frames)

@@ -1,4 +1,4 @@
-"""Robots derived from robots, and the text representations of a Robot."""
+"""Robots derived from other robots, and the printed text of a robot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def robot(request: pytest.FixtureRequest) -> supple.Robot:
 
 
 def limited(*limits: tuple[float, float], kind: str = "revolute") -> supple.Robot:
-    """Return a chain of joints with these limits."""
+    """Return a chain of joints with given limits."""
     joints = [
         Joint(f"joint{i}", kind, f"link{i}", f"link{i + 1}", lower=low, upper=high)  # type: ignore[arg-type]
         for i, (low, high) in enumerate(limits)
@@ -70,7 +70,7 @@ def test_a_copied_robot_gives_the_same_bits(
     copied: Callable[[supple.Robot], supple.Robot], robot: supple.Robot, rng: np.random.Generator
 ) -> None:
     robot = robot.with_base(some_pose(rng)).with_frame("extra", robot.frames[-1], some_pose(rng))
-    robot.fk(robot.neutral())  # caches must not prevent pickling
+    robot.fk(robot.neutral())  # a robot with caches can be pickled as well
     twin = copied(robot)
     for name in ("name", "dof", "joint_names", "frames", "tips"):
         assert getattr(twin, name) == getattr(robot, name)
@@ -102,7 +102,7 @@ def test_repr_and_summary_describe_the_robot(robot: supple.Robot) -> None:
 # ---- limits ------------------------------------------------------------------------------------
 
 
-def test_limits_change_by_number_array_and_name() -> None:
+def test_limits_may_be_changed_by_a_number_an_array_or_joint_names() -> None:
     panda = supple.load("panda")
     slow = panda.with_limits(max_speed=0.5)
     assert (slow.max_speed == 0.5).all()
@@ -174,7 +174,9 @@ def test_a_base_moves_the_whole_robot(tree: Tree, seed: int) -> None:
 
 @laws
 @given(trees(), st.data())
-def test_a_frame_is_its_parent_times_its_placement(tree: Tree, data: st.DataObject) -> None:
+def test_the_pose_of_an_added_frame_is_its_placement_on_its_parent_frame(
+    tree: Tree, data: st.DataObject
+) -> None:
     parent = data.draw(st.sampled_from(tree.frames))
     placement = some_pose(np.random.default_rng(data.draw(st.integers(0, 99))))
     robot = tree.robot.with_frame("new", parent, placement)
@@ -182,12 +184,12 @@ def test_a_frame_is_its_parent_times_its_placement(tree: Tree, data: st.DataObje
     assert robot.tips == tree.robot.tips
     expected = robot.fk(tree.q, parent) @ placement
     assert abs(robot.fk(tree.q, "new") - expected).max() <= 2 * tree.rounding
-    # A frame can be placed on an extra frame.
+    # A frame can also be placed on a frame that was added.
     robot = robot.with_frame("newer", "new", placement)
     assert abs(robot.fk(tree.q, "newer") - expected @ placement).max() <= 2 * tree.rounding
 
 
-def test_end_effectors_can_be_chosen() -> None:
+def test_with_tips_changes_the_end_effectors() -> None:
     panda = supple.load("panda")
     two = panda.with_tips(["panda_link4", "panda_hand_tcp"])
     assert two.tips == ("panda_link4", "panda_hand_tcp")
@@ -203,7 +205,7 @@ def test_end_effectors_can_be_chosen() -> None:
         panda.with_tips([])
 
 
-def test_a_tool_replaces_the_end_effector(rng: np.random.Generator) -> None:
+def test_the_frame_of_a_tool_replaces_the_end_effector(rng: np.random.Generator) -> None:
     panda, placement = supple.load("panda"), some_pose(rng)
     q = panda.random(seed=rng)
     held = panda.with_tool(placement)
@@ -220,7 +222,8 @@ def test_a_tool_replaces_one_of_several_end_effectors(rng: np.random.Generator) 
     with pytest.raises(supple.errors.InputError, match=r"E0.*E1"):
         robot.with_tool(placement)
     assert robot.with_tool(placement, parent="E0").tips == ("tool", "E1")
-    # A tool on another frame of the same body replaces its end effector.
+    # A tool that is mounted on another frame of the same link replaces the end effector of this
+    # link.
     link = next(f.link for f in robot.description.frames if f.name == "E1")
     assert robot.with_tool(placement, parent=link).tips == ("E0", "tool")
     with pytest.raises(supple.errors.InputError, match=r"end effectors, 'E0', 'E1', .*'j1'"):
@@ -228,7 +231,9 @@ def test_a_tool_replaces_one_of_several_end_effectors(rng: np.random.Generator) 
     assert supple.load("panda").with_tool(placement, parent="panda_link4").tips == ("tool",)
 
 
-def test_a_pose_in_single_precision_is_made_orthonormal(rng: np.random.Generator) -> None:
+def test_base_and_tool_poses_in_single_precision_are_made_orthonormal(
+    rng: np.random.Generator,
+) -> None:
     rough = some_pose(rng).astype(np.float32)
     robot = supple.load("panda").with_base(rough).with_tool(rough)
     R = robot.fk(robot.neutral())[:3, :3]
@@ -283,14 +288,14 @@ def test_neutral_and_random_configurations_are_inside_the_limits(kind: str) -> N
     assert np.isfinite(q).all()
     assert (q >= robot.lower).all()
     assert (q <= robot.upper).all()
-    # Both halves of each range are used; joints without limits are within ±π or ±1 m.
+    # Values lie in both halves of each range; joints without limits are within ±π or ±1 m.
     bound = np.pi if kind == "revolute" else 1.0
     assert abs(q[:, 4]).max() <= bound
     width = np.array([3, 0.2, 1, 0, *[2 * bound] * 4])
     assert (q.max(axis=0) - q.min(axis=0) >= 0.99 * width).all()
 
 
-def test_random_configurations_repeat_with_their_seed() -> None:
+def test_the_same_seed_gives_the_same_random_configurations() -> None:
     panda = supple.load("panda")
     assert (
         panda.random((2, 3), seed=7) == panda.random((2, 3), seed=np.random.default_rng(7))
@@ -302,7 +307,7 @@ def test_random_configurations_repeat_with_their_seed() -> None:
     assert (panda.random(5, seed=7)[0] == panda.random(seed=7)).all()
 
 
-def test_random_returns_count_configurations() -> None:
+def test_random_returns_as_many_configurations_as_requested() -> None:
     panda = supple.load("panda")
     assert panda.random().shape == (7,)
     assert panda.random(count=5).shape == (5, 7)
@@ -313,7 +318,7 @@ def test_random_returns_count_configurations() -> None:
 # ---- frames ------------------------------------------------------------------------------------
 
 
-def test_results_have_an_axis_of_frames_only_for_several_names() -> None:
+def test_results_have_an_axis_for_frames_only_if_several_names_are_given() -> None:
     one, several = supple.load("panda"), supple.load("double_y")
     q = one.random(3, seed=0)
     tip = one.tips[0]

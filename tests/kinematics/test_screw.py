@@ -1,4 +1,6 @@
-"""Screw joints: kinematics (compared with Pinocchio's), limits, solve, Servo and freezing."""
+"""Screw joints: kinematics, which are compared with Pinocchio, limits, solve, Servo
+and freezing.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ PITCH = LEAD / (2 * np.pi)
 
 
 def scara() -> supple.Robot:
-    """Return a SCARA arm with two links and a ball screw about the vertical as last joint."""
+    """Return a SCARA arm with two links whose last joint is a ball screw about the vertical."""
     table = [(0.3, 0, 0.4, 0), (0.25, 0, 0, 0), (0, 0, -0.1, 0)]
     limits = [(-2.5, 2.5), (-2.6, 2.6), (-40.0, 40.0)]
     return supple.dh(table, kinds="RRH", pitch=PITCH, limits=limits, max_speed=[3, 3, 30])
 
 
 def random_arm(rng: np.random.Generator, n: int = 5) -> tuple[Description, pin.Model]:
-    """Return an arm of screws and other joints, and Pinocchio's model of it."""
+    """Return an arm of screw and other joints, and its model in Pinocchio."""
     joints, model = [], pin.Model()
     for i in range(n):
         kind = ("screw", "continuous", "prismatic")[i % 3]
@@ -66,7 +68,7 @@ def test_kinematics_are_those_of_pinocchio(seed: int) -> None:
             np.testing.assert_allclose(ours, bias, atol=1e-11)
 
 
-def test_a_screw_joint_moves_as_defined(isa: str) -> None:
+def test_poses_of_arms_with_screw_joints_are_those_of_the_definition(isa: str) -> None:
     rng = np.random.default_rng(3)
     for seed in range(5):
         described, _ = random_arm(np.random.default_rng(seed), 6)
@@ -123,8 +125,8 @@ def test_screw_joints_may_mimic_be_frozen_and_get_other_limits() -> None:
     assert wider.upper[2] == 60.0
 
 
-def test_solve_turns_a_screw_many_times_to_a_distant_height() -> None:
-    # The height determines the angle of the screw: no 2π wrap leaves the pose the same.
+def test_solve_turns_a_screw_joint_as_often_as_a_distant_height_requires() -> None:
+    # The height determines the angle of the screw: a turn by 2π would change the pose.
     robot = scara()
     targets = robot.random(40, seed=0)
     found = solve(robot, robot.fk(targets))
@@ -135,7 +137,7 @@ def test_solve_turns_a_screw_many_times_to_a_distant_height() -> None:
 
 def test_a_servo_follows_a_helix_within_limits() -> None:
     robot = scara()
-    own = supple.Limits.for_robot(robot)  # no acceleration limits: full speed in the first step
+    own = supple.Limits.for_robot(robot)  # no acceleration limits: full speed at once
     servo, q = supple.Servo(robot, dt=0.01, limits=own), np.array([0.3, 0.8, 0.0])
     start = robot.fk(q)[:3, 3]
     for _ in range(200):

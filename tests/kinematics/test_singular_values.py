@@ -1,4 +1,4 @@
-"""Singular values and manipulability agree with LAPACK, and are zero at singularities."""
+"""Singular values and manipulability agree with LAPACK and are zero at singularities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPS = np.finfo(float).eps
 
 
 def stacked(J: Array, rows: Sequence[str]) -> Array:
-    """Return the chosen rows of one or several Jacobians (..., k, 6, n), stacked."""
+    """Return the selected rows of Jacobians (..., k, 6, n) of k frames, as one matrix."""
     return J[..., [ROWS.index(row) for row in rows], :]
 
 
@@ -40,7 +40,7 @@ def assert_like_lapack(sigma: Array, J: Array) -> None:
 def test_singular_values_are_those_of_the_jacobian(
     name: str, rows: tuple[str, ...], rng: np.random.Generator
 ) -> None:
-    # Jacobians from (1, 7) to (6, 2), with fewer and with more rows than columns.
+    # J is from 1 × 7 to 6 × 2, with fewer or with more rows than columns.
     robot = supple.load(name)
     q = robot.random(20, seed=rng)
     for axes in ("world", "body", robot.frames[1]):
@@ -65,7 +65,7 @@ def test_manipulability_of_a_planar_arm_is_the_root_of_det_jjt(
     assert abs(w**2 - det).max() <= 1e-14
 
 
-def test_singular_values_of_several_frames_are_those_of_stacked_jacobians(
+def test_singular_values_of_several_frames_are_those_of_their_stacked_jacobians(
     robot_files: Callable[[str, str], Path], rng: np.random.Generator
 ) -> None:
     file = "share/example-robot-data/robots/talos_data/robots/talos_full_v2.urdf"
@@ -95,7 +95,7 @@ def test_singular_values_of_random_trees_agree_with_lapack(tree: Tree, data: st.
     assert abs(w - sigma.prod()) <= 4 * sigma.size * EPS * sigma[0] ** sigma.size
 
 
-# Exactly singular configurations, and rows that contain the singular direction.
+# Configurations that are exactly singular, and rows that include the singular direction.
 SINGULAR = {
     "panda stretched": ("panda", [0, 0, 0, 0, 0, 0, 0], ROWS),
     "puma wrist": ("puma560", [0.3, -0.4, 0.5, 0.6, 0, 0.8], ROWS),
@@ -138,12 +138,14 @@ def test_singular_values_of_a_frame_that_does_not_move_are_zero(
         assert not robot.bias_acceleration(q, np.ones_like(q), root).any()
         assert not robot.singular_values(q, root).any()
         assert not robot.manipulability(q, root).any()
-        # The bias is also zero in the axes of a moving frame.
+        # In the moving axes of a frame, the bias is zero as well.
         assert not robot.bias_acceleration(q, np.ones_like(q), root, axes=robot.frames[-1]).any()
 
 
 @each("distance", [1e-1, 1e-4, 1e-8, 1e-12, 1e-16, 1e-160, 5e-324, 0.0])
-def test_the_smallest_singular_value_vanishes_at_the_singularity(distance: float) -> None:
+def test_the_smallest_singular_value_of_two_links_is_proportional_to_the_sine_of_the_elbow(
+    distance: float,
+) -> None:
     # For two links: sigma_1 sigma_2 = |det J| = l_1 l_2 |sin q_2|.
     robot = supple.load("planar2")
     x, x1 = robot.fk([0, 0], ["link2", "link1"])[:, 0, 3]

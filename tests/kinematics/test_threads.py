@@ -1,4 +1,4 @@
-"""Python threads that share a robot get the same bits; the GIL is released."""
+"""Python threads that share a robot get the same bits, and the kernel releases the GIL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THREADS = 8
 
 
 def everything(robot: supple.Robot, q: np.ndarray, frame: str, axes: str) -> list[bytes]:
-    """Return the bits of all results for one frame."""
+    """Return the bits of all kinematic results for one frame."""
     T, J = robot.fk_jacobian(q, frame, axes=axes, threads=2)
     bias_acceleration = robot.bias_acceleration(q, q, frame, axes=axes, threads=2)
     sigma = robot.singular_values(q, frame, axes=axes, threads=2)
@@ -30,7 +30,8 @@ def everything(robot: supple.Robot, q: np.ndarray, frame: str, axes: str) -> lis
 def test_threads_that_share_a_robot_get_the_bits_of_a_single_thread(
     name: str, size: tuple[int, ...]
 ) -> None:
-    # A robot compiles a chain at the first call for a frame; this happens in all threads at once.
+    # A robot compiles a chain at the first call for a frame; here, all threads make this call at
+    # the same time.
     make = mimicking if name == "mimicking" else lambda: supple.load(name)
     serial, shared = make(), make()
     q = serial.random(size, seed=0)
@@ -48,7 +49,7 @@ def test_threads_that_share_a_robot_get_the_bits_of_a_single_thread(
         assert all(pool.map(work, range(THREADS)))
 
 
-def test_errors_stay_in_their_thread() -> None:
+def test_an_error_in_one_thread_does_not_affect_the_others() -> None:
     robot = supple.load("panda")
     fine = robot.random(600, seed=0)
     bad = fine.copy()
@@ -68,13 +69,15 @@ def test_errors_stay_in_their_thread() -> None:
         assert all(pool.map(work, range(THREADS)))
 
 
-def test_the_interpreter_runs_during_a_large_batch() -> None:
+def test_python_threads_run_during_a_large_batch() -> None:
     robot = supple.load("panda")
     q = robot.random(100_000, seed=0)
     robot.manipulability(q[:100])
 
     def ticks_in_the_middle() -> int:
-        """Return how often this thread ran in the middle third of a call in another thread."""
+        """Return how many times this thread ran during the middle third of a call in another
+        thread.
+        """
         span: list[float] = []
 
         def work() -> None:
@@ -94,5 +97,5 @@ def test_the_interpreter_runs_during_a_large_batch() -> None:
         return sum(begin + third < tick < end - third for tick in ticks)
 
     # If the GIL were held, this thread would run only before and after every call. On a busy
-    # machine it may happen to wait during some of them.
+    # machine this may also happen by chance in some of the calls.
     assert any(ticks_in_the_middle() > 3 for _ in range(20))

@@ -1,4 +1,4 @@
-"""Joint torques of a wrench (Wampler 1986, eq. 24) satisfy virtual work in all coordinates."""
+"""Joint torques of a wrench (Wampler 1986, eq. 24) obey virtual work in all coordinates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supple.errors import InputError
 
 
 @each("axes", ["world", "body", "spatial", "panda_link3"])
-def test_power_is_the_same_at_the_joints_and_at_the_frame(axes: str) -> None:
+def test_a_wrench_has_the_same_power_at_the_joints_and_at_the_frame(axes: str) -> None:
     robot, rng = supple.load("panda"), np.random.default_rng(2)
     q, qd, f = robot.random(20, seed=rng), rng.normal(size=(20, 7)), rng.normal(size=(20, 6))
     torques = robot.joint_torques(q, f, axes=axes)
@@ -19,7 +19,7 @@ def test_power_is_the_same_at_the_joints_and_at_the_frame(axes: str) -> None:
     np.testing.assert_allclose((torques * qd).sum(axis=1), (f * twist).sum(axis=1), atol=1e-12)
 
 
-def test_a_wrench_has_the_same_torques_in_all_coordinates() -> None:
+def test_the_same_wrench_in_other_coordinates_has_the_same_torques() -> None:
     robot, rng = supple.load("puma560"), np.random.default_rng(3)
     q, f = robot.random(seed=rng), rng.normal(size=6)
     T = robot.fk(q)
@@ -33,8 +33,8 @@ def test_a_wrench_has_the_same_torques_in_all_coordinates() -> None:
     np.testing.assert_allclose(supple.poses.adjoint(T).T @ spatial, body, atol=1e-13)
 
 
-def test_torques_of_a_force_on_a_planar_arm_are_those_of_its_levers() -> None:
-    # Links of 1, 0.5 and 0.5 m along x, with a force of 2 N along y at the end.
+def test_torques_of_a_force_on_a_planar_arm_are_the_force_times_its_lever_arms() -> None:
+    # The links, of 1, 0.5 and 0.5 m, lie along x; a force of 2 N along y acts at their end.
     arm = supple.load("planar3")
     np.testing.assert_allclose(arm.joint_torques(np.zeros(3), [0, 2, 0, 0, 0, 0]), [4, 2, 1])
     np.testing.assert_allclose(arm.joint_torques(np.zeros(3), [0, 0, 0, 0, 0, 5]), [5, 5, 5])

@@ -19,9 +19,9 @@ Ran = Callable[[str], Outcome]
 
 @pytest.fixture(scope="session")
 def ran() -> Ran:
-    """Return a function from the name of an experiment to its outcome, which is cached.
+    """Return a function that runs an experiment by its name and caches the outcome.
 
-    The suite draws fewer random paths than a nightly run.
+    In an ordinary run of the tests, fewer random paths are drawn than in a nightly run.
     """
     fewer = {"mk-paths": {"paths": nightly(500, 24)}}
     return cache(lambda name: EXPERIMENTS[name](**fewer.get(name, {})))

@@ -1,4 +1,4 @@
-"""Statements of the texts about their arms: columns of J, singular configurations, updates.
+"""What the papers state about their arms: columns of J, singular configurations, updates.
 
 W is Wampler 1986, MK Maciejewski & Klein 1988, DW Deo & Walker 1995 and B Buss 2009.
 """
@@ -20,8 +20,10 @@ Array = np.ndarray
 
 
 @pytest.mark.parametrize("name", ["y", "double_y", "stanford", "puma560"])
-def test_columns_of_the_jacobian_are_cross_products(name: str) -> None:
-    """B §2: columns are v × (s - p) for revolute and v for prismatic ancestors of s, else 0."""
+def test_columns_of_the_jacobian_are_cross_products_or_joint_axes(name: str) -> None:
+    """B §2: the column of a joint above s is v × (s - p) if it is revolute and v if it is
+    prismatic; other columns are 0.
+    """
     robot = supple.load(name)
     q = robot.random(seed=np.random.default_rng(1))
     description = robot.description
@@ -44,15 +46,17 @@ def test_columns_of_the_jacobian_are_cross_products(name: str) -> None:
             np.testing.assert_allclose(J[:3, j], expected, atol=1e-12)
 
 
-def test_linear_rows_of_the_jacobian_are_gradients_and_rotational_rows_are_not() -> None:
-    """W, below (8): ∂J_j/∂q_k = ∂J_k/∂q_j (second derivatives commute) in linear rows only."""
+def test_rows_for_position_are_gradients_of_a_function_and_rows_for_rotation_are_not() -> None:
+    """W, below (8): ∂J_j/∂q_k = ∂J_k/∂q_j, because second derivatives commute, holds only in rows
+    for position.
+    """
     robot, h = supple.load("puma560"), 1e-5
     q = robot.random(seed=np.random.default_rng(5))
     slopes = [
         (robot.jacobian(q + h * unit) - robot.jacobian(q - h * unit)) / (2 * h)
         for unit in np.eye(robot.dof)
     ]
-    H = np.stack(slopes, axis=2)  # (row, joint, joint)
+    H = np.stack(slopes, axis=2)  # axes: (row, joint, joint)
     twist = np.abs(H - H.transpose(0, 2, 1)).max(axis=(1, 2))
     assert (twist[:3] < 1e-8).all()
     assert (twist[3:] > 0.1).all()
@@ -60,13 +64,13 @@ def test_linear_rows_of_the_jacobian_are_gradients_and_rotational_rows_are_not()
 
 @pytest.mark.parametrize("name", ["puma560", "puma560_mk", "stanford"])
 def test_an_arm_with_a_spherical_wrist_has_two_kinds_of_singularity(name: str) -> None:
-    """W: J is singular if and only if the wrist point's partial velocities with respect to the
+    """W: J is singular if and only if the partial velocities of the wrist point with respect to the
     first three joints, or the three wrist axes, lie in a plane: |det J| = |det A| |det B|.
     """
     robot = supple.load(name)
     for q in robot.random(50, seed=2):
         T, J = robot.fk_jacobian(q)
-        # The common point x of the three wrist axes satisfies v + w × x = 0 for each of them.
+        # The point x in which the three wrist axes meet satisfies v + w × x = 0 for each of them.
         rows = np.vstack([-np.cross(np.eye(3), w) for w in J[3:, 3:].T])
         to_wrist = np.linalg.lstsq(rows, J[:3, 3:].T.ravel(), rcond=None)[0]
         v = J[:3] + np.cross(J[3:].T, to_wrist).T
@@ -74,14 +78,15 @@ def test_an_arm_with_a_spherical_wrist_has_two_kinds_of_singularity(name: str) -
         both = abs(np.linalg.det(v[:, :3]) * np.linalg.det(J[3:, 3:]))
         assert abs(np.linalg.det(J)) == pytest.approx(both, abs=1e-12)
     for q in robot.random(20, seed=3):
-        q[4] = 0.0  # the wrist's axes lie in a plane for any position of the arm
+        q[4] = 0.0  # now the wrist axes lie in a plane, wherever the arm is
         lin = Linearization(robot.jacobian(q), np.zeros(6))
         assert lin.rank == 5
 
 
 def test_each_singularity_of_the_puma_loses_a_different_direction() -> None:
-    """MK VI, Table I: at the wrist singularity a rotation is lost; with the wrist above the
-    shoulder, the velocity across the arm's plane; with a stretched elbow, that along the arm.
+    """MK VI, Table I: at the wrist singularity, a rotation is lost. With the wrist above the
+    shoulder, the velocity perpendicular to the arm's plane is lost; with a stretched elbow, the
+    velocity along the arm.
     """
     robot = supple.load("puma560_mk")
     flange = np.eye(4)
@@ -104,7 +109,8 @@ def test_each_singularity_of_the_puma_loses_a_different_direction() -> None:
     assert lin.sigma_min < 1e-5
     assert lin.singular_direction == "translation along world y"
     assert abs(lin.U[1, -1]) == pytest.approx(1, abs=1e-6)
-    # Links two and three are in line; the forearm is the hypotenuse of 0.020 m and 0.433 m.
+    # Links two and three are in line; the forearm is the hypotenuse of a triangle with legs of
+    # 0.020 m and 0.433 m.
     stretched = np.radians([0, -40, 90, 0, 60, 0])
     stretched[2] += np.arctan2(0.020, 0.433)
     lin = Linearization(robot.jacobian(stretched, "wrist")[:3], np.zeros(3))
@@ -135,8 +141,8 @@ def test_the_built_in_puma_has_the_dh_parameters_of_table_one() -> None:
 
 
 def test_variable_damping_has_no_error_at_corners_a_and_d_of_the_square() -> None:
-    """MK VI: at corners A and D, variable damping has no error, and a joint speed within 15 % of
-    that of constant damping.
+    """MK VI: at corners A and D, variable damping has no error, and its joint speed is within 15 %
+    of that of constant damping.
     """
     robot = supple.load("planar2")
     for corner, along in (([0.1, -1.0, 0], [1.0, 0.0]), ([0.1, 1.0, 0], [0.0, -1.0])):
@@ -153,7 +159,9 @@ def test_variable_damping_has_no_error_at_corners_a_and_d_of_the_square() -> Non
 
 
 def test_several_updates_per_target_follow_it_more_closely() -> None:
-    """B §2: with one update per target the end effector lags; with a few updates it tracks."""
+    """B §2: with one update per target, the end effector lags behind; with a few updates, it
+    follows closely.
+    """
     robot, dt = supple.load("planar3"), 0.02
     task = PositionTask(rows=["x", "y"])
     lags = {}
@@ -171,8 +179,8 @@ def test_several_updates_per_target_follow_it_more_closely() -> None:
     assert all(lags[b] < 0.7 * lags[a] for a, b in itertools.pairwise((1, 2, 5)))
 
 
-def test_too_much_damping_converges_slowly() -> None:
-    """B §5: each update leaves the fraction λ²/(σ² + λ²) of the error along each u_i."""
+def test_with_too_much_damping_updates_converge_slowly() -> None:
+    """B §5: each update leaves the fraction λ²/(σ_i² + λ²) of the error along u_i."""
     J = np.diag([1.0, 0.3])
     for lam in (0.1, 1.0, 3.0):
         e = np.ones(2)
@@ -182,8 +190,10 @@ def test_too_much_damping_converges_slowly() -> None:
         np.testing.assert_allclose(e, left**5, rtol=1e-9)
 
 
-def test_near_a_singularity_an_exact_step_is_too_fast_only_along_the_singular_direction() -> None:
-    """DW 2: whether speeds are infeasible near a singularity depends on the commanded velocity."""
+def test_near_a_singularity_undamped_steps_are_too_fast_only_along_the_singular_direction() -> None:
+    """DW 2: near a singularity, the commanded velocity decides whether joint speeds
+    are too high.
+    """
     robot = supple.load("planar2")
     J = robot.jacobian([0.3, 1e-3])[:2]
     lin = Linearization(J, np.zeros(2))
@@ -194,9 +204,10 @@ def test_near_a_singularity_an_exact_step_is_too_fast_only_along_the_singular_di
 
 
 def test_damping_further_reduces_the_minimized_joint_torques() -> None:
-    """DW 2.1, footnote: q̈ minimizes the torque ‖M q̈ + g‖ for a commanded acceleration.
+    """DW 2.1, footnote: among the q̈ with the commanded acceleration, one minimizes the torque ‖M
+    q̈ + g‖.
 
-    With x = q̈ + M⁻¹g this is a weighted norm of x; damping reduces it further.
+    With x = q̈ + M⁻¹g, this torque is a weighted norm of x; damping reduces it further.
     """
     arm = supple.load("puma560_roll")
     for k, link in enumerate(arm.description.links[1:]):
@@ -216,6 +227,6 @@ def test_damping_further_reduces_the_minimized_joint_torques() -> None:
     moved = lin.J @ qdd + arm.bias_acceleration(q, qd)
     np.testing.assert_allclose(moved, a, atol=1e-8)
     null = np.linalg.svd(lin.J)[2][-1]
-    assert abs(null @ M @ tau) < 1e-8 * np.linalg.norm(M @ tau)  # no self-motion reduces it
+    assert abs(null @ M @ tau) < 1e-8 * np.linalg.norm(M @ tau)  # no self-motion reduces the torque
     damped = torques(1e-4)[1]
     assert np.linalg.norm(damped) < np.linalg.norm(tau)

@@ -1,4 +1,4 @@
-"""What the texts say beside their equations and figures, each computed by a second method."""
+"""What the papers say apart from their equations and figures, computed by a second method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 
 def of(ran: Ran, name: str, words: str) -> bool | None:
-    """Return the verdict on the one claim of an experiment that contains some words."""
+    """Return the verdict on the only claim of an experiment whose text contains `words`."""
     (claim,) = (claim for claim in ran(name).claims if words in claim.paper and not claim.own)
     return claim.holds
 
@@ -39,15 +39,17 @@ def base_at(t: float) -> Array:
 
 
 def twist_of_base(t: float, at: Array) -> Array:
-    """Return v_t and ω_t (6,): the velocity in the world of a point that moves with the base."""
+    """Return v_t and ω_t (6,): the velocity, in the world, of a point that moves with the base, and
+    the angular velocity of the base.
+    """
     w = np.array([0.0, 0.0, 0.4])
     v = np.array([0.1 * np.cos(t), 0.05, 0.04 * np.cos(2 * t)])
     return np.r_[v + np.cross(w, at - base_at(t)[:3, 3]), w]
 
 
 def test_the_velocity_of_a_moving_base_is_subtracted() -> None:
-    """As in (3) and (7), v̂ = Ĵq̇ + [v_t; ω_t]: the derivative of the tool's pose in the world is
-    that of the joints plus that of the base.
+    """As in (3) and (7), v̂ = Ĵq̇ + [v_t; ω_t]: the twist of the tool in the world is the sum of
+    the twist by the joints and the twist of the base.
     """
     robot = supple.load("puma560")
     rng = np.random.default_rng(1)
@@ -64,8 +66,8 @@ def test_the_velocity_of_a_moving_base_is_subtracted() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_servo_on_a_moving_base_keeps_its_hand_in_place(known: bool) -> None:
-    """The hand stays at its place in the world if the velocity of the base is subtracted from the
-    commanded one; with feedback alone it lags behind.
+    """The hand stays where it is in the world if the velocity of the base is subtracted from the
+    commanded velocity; with feedback alone, the hand lags behind.
     """
     robot, dt = supple.load("puma560"), 0.01
     q = np.radians([10.0, -30, 100, 20, 50, 0])
@@ -75,7 +77,7 @@ def test_a_servo_on_a_moving_base_keeps_its_hand_in_place(known: bool) -> None:
     servo = supple.Servo(robot, supple.PoseTask(), dt=dt, gain=5.0, step=exact, limits=free)
     for k in range(200):
         base = base_at(k * dt)
-        inside = np.linalg.inv(base) @ place  # the target in the base's frame
+        inside = np.linalg.inv(base) @ place  # the target, as a pose in the frame of the base
         v = twist_of_base(k * dt, place[:3, 3])
         feed = -np.r_[base[:3, :3].T @ v[:3], base[:3, :3].T @ v[3:]] if known else np.zeros(6)
         q = servo(q, feed, inside)
@@ -88,9 +90,11 @@ def test_a_servo_on_a_moving_base_keeps_its_hand_in_place(known: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_measured_singularities_are_below_the_threshold(ran: Ran, name: str) -> None:
-    """At a singular wrist, σ₆ of Ĵ at the measured angles is below the bound on ‖δĴ‖, and the rank
-    by this threshold is that of the true configuration.
+def test_at_a_singularity_the_sigma_of_measured_angles_is_below_the_bound_on_noise(
+    ran: Ran, name: str
+) -> None:
+    """At a singular wrist, σ₆ of Ĵ at the measured angles is below the bound on ‖δĴ‖. With this
+    bound as a threshold, the rank is that at the true angles.
     """
     arm, rng = ScaledArm.of(ARMS[name]), np.random.default_rng(2)
     q = arm.robot.random(50, seed=3)
@@ -107,9 +111,9 @@ def test_measured_singularities_are_below_the_threshold(ran: Ran, name: str) -> 
     assert of(ran, "w-noise", "threshold") is True
 
 
-def test_noise_is_amplified_by_the_condition_number(ran: Ran) -> None:
-    """The relative change of q̇ is at most κ times that of Ĵ and v̂, up to a factor of 2; at random
-    configurations, the largest ratio of the two changes is more than 0.3 κ.
+def test_noise_is_amplified_by_at_most_about_the_condition_number(ran: Ran) -> None:
+    """The relative change of q̇ is at most 2κ times the relative change of Ĵ and v̂; at random
+    configurations, the largest ratio of these changes is more than 0.3 κ.
     """
     J = np.diag([1.0, 0.1])
     kappa = np.sqrt((1 + noise.ALPHA**2) / (0.01 + noise.ALPHA**2))
@@ -129,11 +133,11 @@ def test_noise_is_amplified_by_the_condition_number(ran: Ran) -> None:
 # ---- MK: subspaces and filters -------------------------------------------------------------------
 
 
-def test_singular_subspaces_turn_within_wedins_bound(ran: Ran) -> None:
-    """The plane of σ₅ and σ₆ turns little although σ₆'s own vector turns by 90° within it."""
+def test_singular_subspaces_turn_by_less_than_wedins_bound(ran: Ran) -> None:
+    """The plane of u₅ and u₆ turns little, although u₆ turns by 90° within this plane."""
     J = np.diag([2.0, 1.5, 1.0, 0.8, 0.1 + 1e-7, 0.1])[None]
     dJ = np.zeros((1, 6, 6))
-    dJ[0, 4, 4] = -1e-6  # exchanges the order of the two smallest values
+    dJ[0, 4, 4] = -1e-6  # now σ₅ is smaller than σ₆
     assert rotation.turned(J, dJ, 1)[0] == pytest.approx(np.pi / 2)
     assert rotation.turned(J, dJ, 2)[0] < 1e-6
     dJ[0, 0, 5] = 1e-3
@@ -147,16 +151,18 @@ def test_singular_subspaces_turn_within_wedins_bound(ran: Ran) -> None:
     assert of(ran, "mk-rotation", "most rapid") is True
 
 
-def test_the_filter_lies_between_pseudoinverse_and_truncation(ran: Ran) -> None:
+def test_the_gain_of_the_filter_is_between_those_of_pseudoinverse_and_truncation(ran: Ran) -> None:
     """In (27) with λ = 0, the gain along u₆ is σ₆/(σ₆² + α²); the other gains are those of J⁺."""
     near, far = rotation.cut(np.random.default_rng(4))
-    gain = 1 / (1 + rotation.ALPHAS**2)  # relative to 1/σ₆
+    gain = 1 / (1 + rotation.ALPHAS**2)  # in units of 1/σ₆
     np.testing.assert_allclose(near / near[0], gain / gain[0], rtol=1e-6)
     np.testing.assert_allclose(far / far[-1], (1 - gain) / (1 - gain[-1]), rtol=1e-6, atol=1e-9)
     assert of(ran, "mk-rotation", "truncated") is True
 
 
-def test_damping_that_uses_more_information_follows_more_random_commands(ran: Ran) -> None:
+def test_each_method_with_more_information_follows_at_least_as_many_random_commands_well(
+    ran: Ran,
+) -> None:
     found = ran("mk-rotation").quantities
     order = ("constant", "variable", "filtered_as_printed", "filtered", "possible")
     shares = [found[f"{name}.followed_well"] for name in order]
@@ -168,10 +174,10 @@ def test_damping_that_uses_more_information_follows_more_random_commands(ran: Ra
 # ---- DW: closed forms and cost -------------------------------------------------------------------
 
 
-def test_singular_values_of_planar_arms_are_the_closed_formulas(ran: Ran) -> None:
-    """The closed formulas give the singular values of planar arms and of a wrist, also where an arm
-    is stretched out.
-    """
+def test_singular_values_of_planar_arms_and_a_wrist_are_those_of_the_closed_formulas(
+    ran: Ran,
+) -> None:
+    """This includes stretched arms."""
     rng = np.random.default_rng(5)
     for name, links in (("planar2", [1.1, 1.0]), ("planar3", [1.0, 0.5, 0.5])):
         robot, q = supple.load(name), rng.uniform(-3, 3, (50, len(links)))
@@ -194,7 +200,7 @@ def test_singular_values_of_planar_arms_are_the_closed_formulas(ran: Ran) -> Non
 
 
 def test_the_optimal_damping_factor_costs_more_operations(ran: Ran) -> None:
-    """Each iteration of (18) costs another factorization and more."""
+    """Each iteration of (18) needs another factorization and further operations."""
     cost = analytic.operations(6, 7, 3.0)
     once = analytic.operations(6, 7, 0.0)
     assert once["optimal"] == once["constant"] == 147 + 35 + 21 + 42 + 42
@@ -211,7 +217,7 @@ def test_the_optimal_damping_factor_costs_more_operations(ran: Ran) -> None:
 
 @pytest.mark.parametrize("key", others.OTHERS)
 def test_each_compared_method_decreases_the_distance_to_its_target(ran: Ran, key: str) -> None:
-    """No iteration increases the sum of squared distances, and a reachable target is reached."""
+    """No iteration increases the sum of squared distances, and reachable targets are reached."""
     robot = supple.load("planar3")
     goal = robot.fk(np.array([0.4, 0.8, -0.5]))[None, :3, 3]
     problem = others.Problem(robot, goal)
@@ -227,8 +233,8 @@ def test_each_compared_method_decreases_the_distance_to_its_target(ran: Ran, key
 
 
 def test_a_ccd_sweep_minimizes_over_one_joint_at_a_time() -> None:
-    """The rotation of each joint is the best one: no other angle of that joint is better. With two
-    end effectors, too.
+    """When a joint is turned, no other angle of this joint has a smaller error. This also holds for
+    two end effectors.
     """
     robot = supple.load("y")
     goals = robot.fk(np.full(7, 0.3), list(robot.tips))[:, :3, 3] + [[0.2, 0, 0], [0, 0.1, 0]]
@@ -239,7 +245,9 @@ def test_a_ccd_sweep_minimizes_over_one_joint_at_a_time() -> None:
         assert problem.cost(q + angle * np.eye(7)[0]) >= best - 1e-12
 
 
-def test_most_methods_of_buss_oscillate_alike_just_within_and_just_beyond_reach(ran: Ran) -> None:
+def test_transpose_and_dls_oscillate_alike_just_within_and_just_beyond_reach_and_pinv_does_not(
+    ran: Ran,
+) -> None:
     found = ran("buss-reach").quantities
     near, beyond = (
         {m: found[f"{m}.reversed_at_{x}"] for m in reach.NAMES} for x in ("0_999", "1_001")
@@ -252,16 +260,16 @@ def test_most_methods_of_buss_oscillate_alike_just_within_and_just_beyond_reach(
     assert of(ran, "buss-reach", "same for the pseudoinverse") is False
 
 
-def test_clamped_errors_reduce_the_oscillation_of_sdls(ran: Ran) -> None:
+def test_clamping_the_error_reduces_the_oscillation_of_sdls(ran: Ran) -> None:
     found = ran("buss-reach").quantities
     assert found["sdls.oscillation"] > 0.05
     assert found["sdls_clamped.oscillation"] < 0.01
     assert of(ran, "buss-reach", "SDLS") is True
 
 
-def test_clamps_cost_few_operations_compared_with_a_step(ran: Ran) -> None:
-    """For a J (6 × 7): half of JJᵀ takes 21 · 7, its factor 35 + 21, two triangular systems 42 and
-    Jᵀ 42; a clamp takes 8 for each of two end effectors.
+def test_clamps_take_few_operations_compared_with_a_step(ran: Ran) -> None:
+    """For J of size 6 × 7, half of JJᵀ takes 21 · 7 operations, its factor 35 + 21, two triangular
+    systems 42 and Jᵀ 42. A clamp takes 8 for each of two end effectors.
     """
     assert reach.operations(6, 7, 2) == (147 + 35 + 21 + 42 + 42, 16)
     found = ran("buss-reach").quantities
@@ -271,7 +279,7 @@ def test_clamps_cost_few_operations_compared_with_a_step(ran: Ran) -> None:
 
 
 def test_the_transpose_step_is_along_the_torques_of_a_virtual_force() -> None:
-    """The transpose step points along the joint torques of a force e at the end effector."""
+    """The step has the direction of the joint torques of a force e at the end effector."""
     robot = supple.load("iiwa14")
     rng = np.random.default_rng(6)
     for q in robot.random(5, seed=7):
@@ -283,7 +291,7 @@ def test_the_transpose_step_is_along_the_torques_of_a_virtual_force() -> None:
         np.testing.assert_allclose(step, scale * torques, atol=1e-12)
 
 
-def test_rest_positions_lead_away_from_singularities(ran: Ran) -> None:
+def test_moving_toward_a_rest_position_increases_the_smallest_singular_value(ran: Ran) -> None:
     found = ran("buss-reach").quantities
     assert found["rest.mean_sigma"] > 2 * found["plain.mean_sigma"]
     assert of(ran, "buss-reach", "rest positions") is True

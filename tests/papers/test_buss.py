@@ -1,4 +1,4 @@
-"""Buss's figures: the claims, and the runs again in plain NumPy."""
+"""Buss's figures: which claims hold, and the same runs in plain NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 class Tree:
-    """A figure of Buss's program: the positions and axes of its joints at q = 0, in the world."""
+    """A figure of Buss's program: the positions and axes of its joints in the world at q = 0."""
 
     def __init__(self, name: str) -> None:
         robot = supple.load(name).description
@@ -38,7 +38,7 @@ class Tree:
 
     def at(self, q: Array) -> tuple[Array, Array]:
         """Return the positions (3k,) of the end effectors and their Jacobian (3k, n)."""
-        turned: list[tuple[Array, Array]] = []  # x -> R x + t
+        turned: list[tuple[Array, Array]] = []  # the maps x -> R x + t by which joints have moved
         for j, angle in enumerate(q):
             x, y, z = self.axis[j]
             K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
@@ -78,7 +78,7 @@ def dls(J: Array, e: Array, lam: float) -> Array:
 
 
 def sdls(J: Array, e: Array, lam: float) -> Array:
-    """Return the SDLS step of Buss & Kim, with the soft limit of their program."""
+    """Return the step of SDLS by Buss & Kim, with the soft limit of their program."""
     U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
     reach = np.linalg.norm(J.reshape(-1, 3, J.shape[1]), axis=1).sum(axis=0)
     total = np.zeros(J.shape[1])
@@ -93,7 +93,7 @@ def sdls(J: Array, e: Array, lam: float) -> Array:
 
 
 def run(shape: figures.Shape, step: Callable, lam: float, clamped: bool) -> tuple[float, float]:
-    """Return total error and oscillation of a method, computed from their definitions."""
+    """Return the total error and the oscillation of a method, computed from their definitions."""
     tree, (skipped, counted) = Tree(shape.name), shape.steps
     q, before, goals, away = np.zeros(len(tree.axis)), None, [], []
     s, J = tree.at(q)
@@ -132,7 +132,7 @@ def run(shape: figures.Shape, step: Callable, lam: float, clamped: bool) -> tupl
 def test_the_experiment_on_the_y_equals_a_loop_in_numpy(
     ran: Ran, method: str, step: Callable, clamped: bool, rtol: float
 ) -> None:
-    """Errors and oscillation equal those of a loop in NumPy, loosely for oscillating methods."""
+    """Errors and oscillation agree; for methods that oscillate, with a larger tolerance."""
     found = ran("buss-y").quantities
     total, back = run(figures.Y, step, figures.Y.lambdas[0], clamped)
     np.testing.assert_allclose(total, found[f"{method}.total_error"], rtol=rtol)
@@ -145,7 +145,7 @@ def test_the_experiment_on_the_y_equals_a_loop_in_numpy(
 def test_the_experiment_on_the_double_y_equals_a_loop_in_numpy(
     method: str, step: Callable, clamped: bool
 ) -> None:
-    """Over 100 updates of the double Y, two methods equal their loops in NumPy."""
+    """Two methods are compared over 100 updates."""
     short = replace(figures.DOUBLE_Y, steps=(20, 80))
     followed = figures.follow(short, figures.methods(short)[method])
     total, back = run(short, step, 0.7, clamped)
@@ -154,10 +154,10 @@ def test_the_experiment_on_the_double_y_equals_a_loop_in_numpy(
 
 
 @pytest.mark.parametrize("shape", [figures.Y, figures.DOUBLE_Y], ids=lambda shape: shape.name)
-def test_errors_are_clamped_as_by_a_servo_with_an_adaptive_clamp(shape: figures.Shape) -> None:
-    """Over 100 updates, the experiments' clamped targets give the motion of a `Servo` whose step
-    is the adaptive clamp.
-    """
+def test_clamped_targets_of_the_experiment_give_the_motion_of_a_servo_with_adaptive_clamp(
+    shape: figures.Shape,
+) -> None:
+    """The motions, of 100 updates, are those of the Y and of the double Y."""
     robot, path = supple.load(shape.name), shape.path(100)
     hands = [supple.PositionTask(tip) for tip in robot.tips]
     free = supple.Limits.none(robot)
@@ -174,7 +174,9 @@ def test_errors_are_clamped_as_by_a_servo_with_an_adaptive_clamp(shape: figures.
 
 
 @pytest.mark.parametrize("name", ["buss-y", "buss-double-y"])
-def test_methods_of_buss_have_the_ranking_of_the_paper(ran: Ran, name: str) -> None:
+def test_the_order_of_methods_by_error_and_by_oscillation_is_that_of_buss(
+    ran: Ran, name: str
+) -> None:
     found = ran(name).quantities
     total = {m: found[f"{m}.total_error"] for m in ("transpose", "pinv", "dls", "dls_clamped")}
     back = {m: found[f"{m}.oscillation"] for m in total}
@@ -192,8 +194,8 @@ def test_methods_of_buss_have_the_ranking_of_the_paper(ran: Ran, name: str) -> N
 
 @pytest.mark.parametrize("shape", [figures.Y, figures.DOUBLE_Y], ids=lambda shape: shape.name)
 def test_less_damping_converges_faster(ran: Ran, shape: figures.Shape) -> None:
-    """Clamped errors allow a smaller λ without oscillation; with the smaller λ, the end effectors
-    come within 1 mm of resting targets in fewer updates.
+    """With clamped errors, a smaller λ does not oscillate; with this λ, the end effectors come
+    within 1 mm of resting targets in fewer updates.
     """
     found = ran(f"buss-{shape.name.replace('_', '-')}").quantities
     plain, clamped = (found[f"{name}.least_calm_lambda"] for name in ("dls", "dls_clamped"))
@@ -212,7 +214,7 @@ def test_less_damping_converges_faster(ran: Ran, shape: figures.Shape) -> None:
 
 
 def test_the_transpose_is_worse_on_the_double_y_than_on_the_y(ran: Ran) -> None:
-    """On the double Y, the transpose has larger mean distances and more oscillation."""
+    """On the double Y, the mean distance and the oscillation of the transpose are larger."""
     y, double = ran("buss-y").quantities, ran("buss-double-y").quantities
     assert double["transpose.total_error"] / 8000 > 2 * y["transpose.total_error"] / 400
     assert double["transpose.oscillation"] > 1.5 * y["transpose.oscillation"]
@@ -221,10 +223,9 @@ def test_the_transpose_is_worse_on_the_double_y_than_on_the_y(ran: Ran) -> None:
 @pytest.mark.parametrize(
     ("name", "fails"), [("buss-y", "where the error of DLS is least"), ("buss-double-y", None)]
 )
-def test_all_claims_hold_except_one_about_the_least_error_of_the_y(
+def test_all_claims_except_times_hold_but_one_about_the_least_error_of_dls_on_the_y(
     ran: Ran, name: str, fails: str | None
 ) -> None:
-    """Claims about times are left out; the one that fails is about the least error of `y`."""
     claims = [claim for claim in ran(name).claims if "µs" not in claim.measured]
     failing = [claim.paper for claim in claims if not claim.holds]
     assert len(failing) == (fails is not None)
@@ -234,8 +235,8 @@ def test_all_claims_hold_except_one_about_the_least_error_of_the_y(
 
 
 def test_dls_with_the_least_error_oscillates_in_most_windows(ran: Ran) -> None:
-    """With the λ that minimizes the error, DLS oscillates in most time windows of a long motion,
-    but not in the window that the experiment measures.
+    """With the λ of the smallest error, DLS oscillates in most time windows of a long motion, but
+    not in the window that the experiment measures.
     """
     found, shaken = ran("buss-y").quantities, ran("buss-y").curves["dls.least_oscillation"]
     robot, settle = supple.load("y"), figures.Y.steps[0]
@@ -249,9 +250,9 @@ def test_dls_with_the_least_error_oscillates_in_most_windows(ran: Ran) -> None:
 
 @pytest.mark.parametrize("shape", [figures.Y, figures.DOUBLE_Y], ids=lambda shape: shape.name)
 def test_claims_about_times_are_judged_by_the_measured_times(shape: figures.Shape) -> None:
-    """With the paper's own times, no method is faster than in the paper, and the ratio holds; with
-    half of both times, all claims hold; if DLS takes the paper's time of the transpose, DLS is
-    faster than in the paper, and the ratio fails.
+    """The three claims are that the transpose and DLS are faster than in the paper, and the ratio
+    of their times. With the paper's own times, only the ratio holds; with half of both times, all
+    hold; if DLS takes the paper's time of the transpose, only the claim on DLS holds.
     """
     transpose, dls = (1e-6 * us for us in shape.paper_us)
     for seconds, verdicts in (
@@ -265,8 +266,10 @@ def test_claims_about_times_are_judged_by_the_measured_times(shape: figures.Shap
 
 
 @pytest.mark.parametrize("name", ["buss-y", "buss-double-y"])
-def test_the_pseudoinverse_has_about_the_total_error_of_dls(ran: Ran, name: str) -> None:
-    """The pseudoinverse has about the total error of DLS, and its claim states the error of DLS."""
+def test_the_total_error_of_the_pseudoinverse_is_within_15_percent_of_that_of_dls(
+    ran: Ran, name: str
+) -> None:
+    """The measurement that is printed with this claim states the error of DLS."""
     found = ran(name).quantities
     assert found["pinv.total_error"] == pytest.approx(found["dls.total_error"], rel=0.15)
     (claim,) = (c for c in ran(name).claims if c.paper.startswith("the pseudoinverse works"))
@@ -277,8 +280,8 @@ def test_the_pseudoinverse_has_about_the_total_error_of_dls(ran: Ran, name: str)
 
 
 def test_the_alternate_jacobian_equals_a_loop_in_numpy() -> None:
-    """The columns are v × (t − p) instead of v × (s − p), for a joint axis v through p, the end
-    effector s and its target t. 30 updates of the Y by DLS equal those of a loop in NumPy.
+    """For a joint axis v through p, an end effector s and its target t, a column is v × (t − p)
+    instead of v × (s − p). The experiment equals a loop in NumPy over 30 updates of the Y by DLS.
     """
     tree, goals = Tree("y"), figures.Y.path(30)
     q = np.zeros(7)
@@ -287,7 +290,7 @@ def test_the_alternate_jacobian_equals_a_loop_in_numpy() -> None:
         e = goal.ravel() - s
         for k in range(2):
             for j in range(7):
-                # The lever arm grows by t − s, so the column grows by v × (t − s).
+                # The lever arm is longer by t − s, so v × (t − s) is added to the column.
                 if not J[3 * k : 3 * k + 3, j].any():
                     continue
                 turned = spin(tree, q, j)
@@ -299,7 +302,7 @@ def test_the_alternate_jacobian_equals_a_loop_in_numpy() -> None:
 
 
 def spin(tree: Tree, q: Array, j: int) -> Array:
-    """Return the axis of joint j in the world, rotated by all joints above it."""
+    """Return the axis of joint j in the world, as rotated by all joints above joint j."""
     axis, above = np.array(tree.axis[j], dtype=float), tree.parent[j]
     while above >= 0:
         x, y, z = tree.axis[above]
@@ -309,7 +312,7 @@ def spin(tree: Tree, q: Array, j: int) -> Array:
     return axis
 
 
-def test_the_alternate_jacobian_reduces_the_oscillation_of_some_methods(ran: Ran) -> None:
+def test_the_alternate_jacobian_reduces_the_oscillation_of_transpose_and_sdls(ran: Ran) -> None:
     found = ran("buss-alternate").quantities
     for name in ("transpose", "sdls"):
         usual, other = (
@@ -326,7 +329,7 @@ def test_the_alternate_jacobian_reduces_the_oscillation_of_some_methods(ran: Ran
 
 
 def test_balls_of_the_drawing_are_at_the_targets(ran: Ran) -> None:
-    """The balls of the drawing are at the targets and inside the panel."""
+    """The balls are also inside the panel."""
     from matplotlib.figure import Figure
 
     figure = Figure()

@@ -1,4 +1,4 @@
-"""The tables of docs/papers.md agree with the results of the experiments."""
+"""The tables of docs/papers.md agree with the outcomes of the experiments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ VERDICT = re.compile("✓ holds|✗ does not|[?] undecided")
 
 
 def assert_alike(one: re.Match[str], other: re.Match[str]) -> None:
-    """Check that two rows are about the same statement, with shares that differ only by chance."""
+    """Check that two rows have the same statement, and that their shares differ no more than by
+    chance.
+    """
     assert one["statement"] == other["statement"], "python tools/claims.py"
     p, q = (int(row["percent"]) / 100 for row in (one, other))
     m, n = (int(row["paths"]) for row in (one, other))
@@ -33,8 +35,8 @@ def assert_alike(one: re.Match[str], other: re.Match[str]) -> None:
 
 
 def test_the_tables_of_the_papers_page_are_up_to_date(ran: Callable[[str], Outcome]) -> None:
-    """The tables of the document equal generated ones: words exactly, and numbers within 5 % or
-    1e-6. The counts in the sentence above the tables are the numbers of rows with each verdict.
+    """Words of the document equal those of new tables; numbers agree to 5 % or 1e-6. The sentence
+    above the tables states the number of rows with each verdict.
     """
     tool = runpy.run_path(str(ROOT / "tools/claims.py"))
     findings = [Finding(name, {}, ran(name).claims, b"", 0.0) for name in EXPERIMENTS]
@@ -53,7 +55,7 @@ def test_the_tables_of_the_papers_page_are_up_to_date(ran: Callable[[str], Outco
     assert said == counted
     for ours, theirs in zip(now[1:], shown[1:], strict=True):
         shares = [SHARE.search(line) for line in (ours, theirs)]
-        if all(shares) and not NIGHTLY:  # the suite draws fewer paths, so the shares differ
+        if all(shares) and not NIGHTLY:  # an ordinary run draws fewer paths, so its shares differ
             assert_alike(*shares)
             continue
         if TIMED in ours:

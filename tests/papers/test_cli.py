@@ -1,4 +1,4 @@
-"""The command `supple paper`, run as a user runs it."""
+"""The command `supple paper`, called as by a user."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ def test_the_command_supple_is_installed(command: list[str]) -> None:
     assert done.stdout == f"supple, version {supple.__version__}\n"
 
 
-def test_the_paper_command_prints_only_json_with_the_numbers_of_the_python_call(ran: Ran) -> None:
-    """Stdout has only JSON, with the numbers of the Python call, and stderr is empty."""
+def test_with_json_the_paper_command_prints_only_json_with_the_numbers_of_the_python_call(
+    ran: Ran,
+) -> None:
+    """Stdout is JSON without other text, and stderr is empty."""
     done = subprocess.run(
         [str(SCRIPT), "paper", "n-gain", "--json"], capture_output=True, text=True, check=True
     )
@@ -54,9 +56,10 @@ def test_the_paper_command_prints_only_json_with_the_numbers_of_the_python_call(
 # [s] while workers import, and while they compute
 @pytest.mark.parametrize("later", [0.0, nightly(3.0, 1.5)])
 def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: float) -> None:
-    """SIGINT to the process group, as from a terminal, ends all processes with exit status 130.
+    """A SIGINT to the process group, as from a terminal, ends all processes; the exit status is
+    130.
 
-    The experiments take longer than the timeout of the test, so no worker ends by itself.
+    The experiments take longer than the timeout of the test, so that no worker ends by itself.
     """
     code = (
         "import os, signal, sys\n"
@@ -72,7 +75,7 @@ def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: fl
         )
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         try:
-            while len(children.read_text().split()) < 3:  # two workers and the resource tracker
+            while len(children.read_text().split()) < 3:  # the two workers and the resource tracker
                 assert process.poll() is None, errors.read_text()
                 time.sleep(0.01)
             time.sleep(later)
@@ -89,15 +92,12 @@ def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: fl
     said = errors.read_text()
     assert "Interrupted." in said
     assert "Traceback" not in said
-    assert "leaked" not in said  # a pool that was abandoned leaves semaphores behind
+    assert "leaked" not in said  # a pool of workers that is not closed leaves semaphores
     assert not list((tmp_path / "page").iterdir())
 
 
-def test_an_interrupt_while_workers_start_is_raised_after_their_start() -> None:
-    """An interrupt that arrives while workers start is raised after they have started.
-
-    Raised immediately, it would leave a worker without its data.
-    """
+def test_an_interrupt_while_workers_start_is_raised_only_after_all_have_started() -> None:
+    """If the interrupt were raised immediately, a worker would be left without its data."""
     done = python(
         "import os, signal, threading, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -123,8 +123,10 @@ def group_lives(group: int) -> bool:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
-def test_output_is_printed_in_any_encoding(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All ASCII words are printed, even if the encoding lacks other characters."""
+def test_output_is_printed_if_the_encoding_lacks_some_characters(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All words in ASCII are printed."""
     monkeypatch.setenv("COLUMNS", "120")
     printed = []
     for words in (["n-gain"], [], ["σ"]):
@@ -147,7 +149,7 @@ def test_output_is_printed_in_any_encoding(encoding: str, monkeypatch: pytest.Mo
     assert "n-gain" in listed
 
 
-def test_importing_supple_needs_no_extra() -> None:
+def test_importing_supple_imports_neither_packages_of_extras_nor_the_papers() -> None:
     done = python(
         "import sys, supple; print([m for m in ('click', 'rich', 'matplotlib', 'supple.papers') "
         "if m in sys.modules])"
@@ -156,7 +158,7 @@ def test_importing_supple_needs_no_extra() -> None:
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
-def test_without_the_extra_the_command_prints_its_version(module: str) -> None:
+def test_without_click_or_rich_the_command_prints_its_version(module: str) -> None:
     done = python(
         f"import sys; sys.modules[{module!r}] = None; sys.argv = ['supple', '--version']\n"
         "from supple.__main__ import main; main()"
@@ -166,7 +168,7 @@ def test_without_the_extra_the_command_prints_its_version(module: str) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
-def test_without_the_extra_the_command_prints_its_help(words: list[str]) -> None:
+def test_without_click_or_rich_the_command_prints_its_help(words: list[str]) -> None:
     done = python(
         f"import sys; sys.modules['click'] = None; sys.argv = ['supple', *{words!r}]\n"
         "from supple.__main__ import main; main()"
@@ -180,7 +182,7 @@ def test_without_the_extra_the_command_prints_its_help(words: list[str]) -> None
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
-def test_without_the_extra_the_command_says_what_to_install(module: str) -> None:
+def test_without_click_or_rich_other_commands_say_what_to_install(module: str) -> None:
     done = python(
         f"import sys; sys.modules[{module!r}] = None; sys.argv = ['supple', 'paper']\n"
         "from supple.__main__ import main; main()"
@@ -191,7 +193,7 @@ def test_without_the_extra_the_command_says_what_to_install(module: str) -> None
     assert "Traceback" not in done.stderr
 
 
-# Runs commands one after another, and prints the exit status after each.
+# Runs commands one after another, and prints the exit status of each.
 WITHOUT_MATPLOTLIB = """
 import sys
 sys.modules["matplotlib"] = None
@@ -205,7 +207,7 @@ for words in ([], ["n-gain", "--plot", "x.svg"], ["n-gain", "--report", "x"]):
 """
 
 
-def test_without_matplotlib_everything_except_figures_works() -> None:
+def test_without_matplotlib_all_paper_commands_except_figures_work() -> None:
     done = python(WITHOUT_MATPLOTLIB)
     listed, *refused = re.split(r"(<\d>)\n", done.stderr)[:-1]
     assert listed == ""
@@ -218,13 +220,13 @@ def test_without_matplotlib_everything_except_figures_works() -> None:
 # ---- what it prints ------------------------------------------------------------------------------
 
 
-def test_help_names_the_command() -> None:
+def test_the_help_of_supple_lists_the_paper_command() -> None:
     for word in ("-h", "--help"):
         assert "paper" in run(word).output
     assert "--report" in run("paper", "--help").output
 
 
-def test_the_list_names_every_experiment() -> None:
+def test_the_paper_command_without_a_name_lists_every_experiment() -> None:
     done = run("paper")
     assert done.exit_code == 0
     for experiment in EXPERIMENTS.values():
@@ -232,7 +234,7 @@ def test_the_list_names_every_experiment() -> None:
         assert experiment.title.split()[0] in done.stdout
 
 
-def test_the_table_has_every_claim() -> None:
+def test_the_printed_table_has_every_claim_with_its_verdict() -> None:
     done = run("paper", "n-gain")
     assert done.exit_code == 0
     assert done.stdout.count("✓ holds") == 4
@@ -247,7 +249,7 @@ def squeezed(text: str) -> str:
 
 @pytest.mark.parametrize("columns", [10, 40, 79])
 def test_a_narrow_terminal_gets_a_list_instead_of_a_table(ran: Ran, columns: int) -> None:
-    """The list is complete, in order, and in lines that fit the width."""
+    """The list has all claims in order, and its lines fit the width."""
     done = run("paper", "n-gain", columns=columns)
     assert done.exit_code == 0
     assert max(cell_len(line.rstrip()) for line in done.stdout.splitlines()) <= columns
@@ -261,7 +263,7 @@ def test_a_narrow_terminal_gets_a_list_instead_of_a_table(ran: Ran, columns: int
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_tables_of_claims_cut_no_word(ran: Ran, columns: int) -> None:
+def test_printed_tables_of_claims_cut_no_word(ran: Ran, columns: int) -> None:
     said = run("paper", "n-gain", columns=columns).stdout
     assert "…" not in said
     for claim in ran("n-gain").claims:
@@ -272,8 +274,9 @@ def test_tables_of_claims_cut_no_word(ran: Ran, columns: int) -> None:
     assert all(f"{each.name} " in listed for each in EXPERIMENTS.values())
 
 
-def test_square_brackets_are_not_interpreted_as_markup(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Units in square brackets are not interpreted as markup."""
+def test_units_in_square_brackets_are_printed_and_not_interpreted_as_markup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from dataclasses import replace
 
     from supple.papers import Claim, Outcome
@@ -297,7 +300,7 @@ def test_the_paper_command_writes_a_figure(tmp_path: Path, suffix: str) -> None:
     assert file.stat().st_size > 1000
 
 
-def test_json_of_one_experiment_is_flat_and_of_all_keyed_by_name(
+def test_json_of_all_experiments_has_for_each_name_the_json_of_this_experiment(
     ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "w-one-link"
@@ -311,7 +314,7 @@ def test_json_of_one_experiment_is_flat_and_of_all_keyed_by_name(
 def test_numbers_and_curves_with_changed_parameters_equal_those_of_the_python_call(
     tmp_path: Path, more: list[str]
 ) -> None:
-    """With and without a report, numbers are those of the Python call; NumPy reads the curves."""
+    """This holds with and without a report; the curves are read from files by NumPy."""
     words = [*more, *([str(tmp_path)] if more else []), "--json"]
     done = run("paper", "n-gain", "--set", "spread=2", "--csv", str(tmp_path / "c"), *words)
     assert done.exit_code == 0, done.stderr
@@ -325,7 +328,7 @@ def test_numbers_and_curves_with_changed_parameters_equal_those_of_the_python_ca
     np.testing.assert_array_equal(found.T, list(outcome.curves.values()))
 
 
-def test_changed_parameters_are_shown() -> None:
+def test_parameters_other_than_those_of_the_paper_are_printed_with_both_values() -> None:
     said = squeezed(run("paper", "n-gain", "--set", "matrices=150").stdout)
     assert "matrices=500" in said
     assert "here150" in said
@@ -358,8 +361,8 @@ def test_changed_parameters_are_shown() -> None:
         (["paper", "n-gain", "--csv", __file__], "is a file"),
     ],
 )
-def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) -> None:
-    """The last line of stderr is the reason; only the usage may precede it."""
+def test_bad_input_is_refused_with_a_reason_and_exit_code_2(words: list[str], said: str) -> None:
+    """The last line of stderr states the reason; only the usage may precede the reason."""
     done = run(*words)
     *before, reason = done.stderr.splitlines()
     assert not before or before[0].startswith("Usage: ")

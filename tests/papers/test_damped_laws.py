@@ -1,8 +1,8 @@
-"""Laws that the texts state about inverses, damping and singular values, transcribed in NumPy.
+"""Laws that the papers state about inverses, damping and singular values, transcribed in NumPy.
 
-Each law is a sentence or an equation of a text that no other test covers; `papers/items.toml` lists
-the tests of all items. W is Wampler 1986, MK Maciejewski & Klein 1988, DW Deo & Walker 1995, B Buss
-2009 and N the note of `papers/`.
+Each law is a sentence or an equation of a paper that no test in another file covers;
+`papers/items.toml` lists the tests of all items. W is Wampler 1986, MK Maciejewski & Klein 1988, DW
+Deo & Walker 1995, B Buss 2009 and N the note in `papers/`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
 def built(rng: np.random.Generator, shape: tuple[int, int], least: float) -> Array:
-    """Return a random J (m, n) with singular values from 2 down to a chosen smallest one."""
+    """Return a random J (m, n) whose singular values decrease from 2 to `least`."""
     k = min(shape)
     sigma = np.append(np.linspace(2, 1, k - 1), least)
     return orthonormal(rng, shape[0], k) * sigma @ orthonormal(rng, shape[1], k).T
@@ -40,7 +40,7 @@ def cases(shape: tuple[int, int]) -> list[Linearization]:
 
 
 def damped(lin: Linearization, lambda2: float) -> Array:
-    """Return q̇ of damped least squares, computed by supple."""
+    """Return q̇ by the damped least squares of supple."""
     return DLS(damping.Constant(lambda2))(lin)
 
 
@@ -49,7 +49,7 @@ def damped(lin: Linearization, lambda2: float) -> Array:
 
 @shapes
 def test_with_full_row_rank_the_pseudoinverse_is_the_right_inverse(shape: tuple[int, int]) -> None:
-    """J⁺ is Jᵀ(J Jᵀ)⁻¹, or J⁻¹ if J is square, and J q̇ = e."""
+    """J⁺ is Jᵀ(J Jᵀ)⁻¹, which is J⁻¹ for a square J, and J q̇ = e."""
     m, n = shape
     for lin in cases(shape)[:-1]:
         J, e, dq = lin.J, lin.e, Pseudoinverse()(lin)
@@ -64,7 +64,7 @@ def test_with_full_row_rank_the_pseudoinverse_is_the_right_inverse(shape: tuple[
 def test_the_pseudoinverse_gives_the_shortest_least_squares_solution(
     shape: tuple[int, int],
 ) -> None:
-    """The residual is orthogonal to the range of J, and q̇ to its null space, at any rank."""
+    """At any rank, the residual is orthogonal to the range of J, and q̇ to the null space of J."""
     for lin in cases(shape):
         dq = Pseudoinverse()(lin)
         assert np.linalg.norm(lin.J.T @ (lin.J @ dq - lin.e)) <= 1e-12 * (1 + np.linalg.norm(dq))
@@ -87,7 +87,9 @@ def test_the_normal_equations_always_have_a_solution(shape: tuple[int, int]) -> 
 def test_the_pseudoinverse_is_bounded_at_a_singularity_but_not_near_it(
     shape: tuple[int, int],
 ) -> None:
-    """The pseudoinverse jumps where the rank changes: ‖q̇‖ >= |γ|/σ if σ > 0, bounded if σ = 0."""
+    """With γ = uᵀe, ‖q̇‖ >= |γ|/σ for the smallest σ > 0, but ‖q̇‖ is bounded if σ = 0: J⁺ jumps
+    where the rank changes.
+    """
     rng = np.random.default_rng(shape)
     k = min(shape)
     U, V = orthonormal(rng, shape[0], k), orthonormal(rng, shape[1], k)
@@ -99,8 +101,8 @@ def test_the_pseudoinverse_is_bounded_at_a_singularity_but_not_near_it(
     np.testing.assert_allclose(at, V[:, :-1].sum(axis=1), atol=1e-12)
 
 
-def test_truncation_at_the_threshold_changes_one_component() -> None:
-    """W, "Rank-deficient configurations": q̇ jumps by v_r u_rᵀe/σ_r, the residual by u_rᵀe."""
+def test_truncating_a_singular_value_at_the_threshold_changes_one_component_of_the_step() -> None:
+    """W, "Rank-deficient configurations": q̇ jumps by v_r u_rᵀe/σ_r, and ‖J q̇ - e‖ by |u_rᵀe|."""
     rng = np.random.default_rng(1)
     U, V, e = orthonormal(rng, 3, 3), orthonormal(rng, 4, 3), rng.normal(size=3)
     step, found = TruncatedSVD(0.01), []
@@ -114,8 +116,8 @@ def test_truncation_at_the_threshold_changes_one_component() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_a_truncated_step_is_the_best_of_its_subspace(k: int) -> None:
-    """MK (13): the step has the smallest residual of all θ̇ in the span of v_1 to v_k."""
+def test_a_truncated_step_has_the_smallest_residual_in_its_subspace(k: int) -> None:
+    """MK (13): no other θ̇ in the span of v_1 to v_k has a smaller residual."""
     rng = np.random.default_rng(12)
     sigma = np.array([2.0, 1.0, 0.5, 0.2])
     U, V, e = orthonormal(rng, 4, 4), orthonormal(rng, 6, 4), rng.normal(size=4)
@@ -126,7 +128,7 @@ def test_a_truncated_step_is_the_best_of_its_subspace(k: int) -> None:
 
 
 def test_a_short_transpose_step_reduces_the_error() -> None:
-    """B, theorem 1: ⟨J Jᵀe, e⟩ = ‖Jᵀe‖² >= 0; a short step along Jᵀe reduces the error."""
+    """B, theorem 1: ⟨J Jᵀe, e⟩ = ‖Jᵀe‖² >= 0, so a short step along Jᵀe reduces the error."""
     for shape in SHAPES:
         for lin in cases(shape):
             J, e = lin.J, lin.e
@@ -162,9 +164,10 @@ def test_all_forms_of_the_damped_inverse_are_equal(shape: tuple[int, int], lambd
 
 
 def test_without_damping_only_the_form_with_jjt_exists() -> None:
-    """DW, below (3): JᵀJ of a redundant arm is singular, so (3) needs λ > 0; JJᵀ of (4) is not.
+    """DW, below (3): for a redundant arm, JᵀJ is singular, so (3) exists only if λ > 0, but (4),
+    with JJᵀ, also without damping.
 
-    With a tiny λ, (3) amplifies rounding errors by 1/λ²; DLS computes (4) and avoids that.
+    With a tiny λ, (3) multiplies rounding errors by 1/λ²; supple's DLS uses (4), which does not.
     """
     for lin in cases((3, 7))[:-1]:
         J, e = lin.J, lin.e
@@ -177,7 +180,9 @@ def test_without_damping_only_the_form_with_jjt_exists() -> None:
 
 
 def test_the_damped_gain_of_a_direction_is_largest_at_sigma_equal_to_lambda() -> None:
-    """The gain σ/(σ² + λ²) tends to 1/σ for σ ≫ λ, is largest, 1/(2λ), at σ = λ, and 0 at σ = 0."""
+    """The gain σ/(σ² + λ²) tends to 1/σ for σ ≫ λ, has its maximum 1/(2λ) at σ = λ, and is 0 at σ =
+    0.
+    """
     lam = 0.2
 
     def gain(sigma: float) -> float:
@@ -190,14 +195,16 @@ def test_the_damped_gain_of_a_direction_is_largest_at_sigma_equal_to_lambda() ->
     assert gain(100 * lam) == pytest.approx(1 / (100 * lam), rel=1e-3)
     assert gain(1e-6) == pytest.approx(1e-6 / lam**2, rel=1e-6)
     assert gain(0.0) == 0
-    # DW, appendix A, states that the maximum is at σ = λ. Their λ is our λ², so that the maximum is
-    # in fact at the square root of their λ.
+    # DW, appendix A, states that the maximum is at σ = λ. Their λ is our λ², so the maximum is in
+    # fact at the square root of their λ.
     assert gain(lam) > 2 * gain(lam**2)
 
 
 @pytest.mark.parametrize("rule", EVERY, ids=key)
 def test_no_damped_step_is_longer_than_e_over_two_lambda(rule: KernelRule) -> None:
-    """MK (10): ‖q̇‖ ≤ ‖e‖/(2λ) for the λ of every rule, at, near and far from singularities."""
+    """MK (10): ‖q̇‖ ≤ ‖e‖/(2λ) for the λ of every rule, at singularities, near them and far from
+    them.
+    """
     for sample in (sample for shape in SHAPES for sample in samples(shape)):
         lin = sample.linearization
         lambda2 = rule(lin)
@@ -209,7 +216,7 @@ def test_no_damped_step_is_longer_than_e_over_two_lambda(rule: KernelRule) -> No
 @shapes
 @pytest.mark.parametrize("lam", [1e-3, 0.2, 3.0])
 def test_the_longest_damped_step_is_e_over_two_lambda(shape: tuple[int, int], lam: float) -> None:
-    """The bound of MK (10) is reached where σ = λ, by a single step and by a batch of steps."""
+    """MK (10) holds with equality at σ = λ, for a single step and in a batch of steps."""
     rng = np.random.default_rng(shape)
     k = min(shape)
     U, V = orthonormal(rng, shape[0], k), orthonormal(rng, shape[1], k)
@@ -220,12 +227,14 @@ def test_the_longest_damped_step_is_e_over_two_lambda(shape: tuple[int, int], la
     many = damped(Linearization(factors * J, np.tile(e, (61, 1))), lam**2)
     lengths = np.linalg.norm(many, axis=1)
     assert lengths.max() == pytest.approx(bound, rel=1e-12)
-    assert lengths.argmax() == 30  # σ = λ
+    assert lengths.argmax() == 30  # the index of σ = λ
 
 
 @shapes
-def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int]) -> None:
-    """MK (11), (12); DW (32): as λ grows, ‖q̇‖ falls and the residual rises, monotonically."""
+def test_as_damping_increases_the_speed_falls_and_the_residual_grows(
+    shape: tuple[int, int],
+) -> None:
+    """MK (11), (12); DW (32): ‖q̇‖ and the residual are monotonic functions of λ."""
     for lin in cases(shape):
         U, sigma, _ = np.linalg.svd(lin.J)
         gamma = U.T @ lin.e
@@ -248,7 +257,9 @@ def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int])
 
 
 def test_the_residual_printed_in_the_appendix_ignores_the_command() -> None:
-    """DW, appendix A: the printed √Σ[λ/(σ² + λ)]² does not depend on ẋ, but the residual does."""
+    """DW, appendix A: the printed residual √Σ[λ/(σ² + λ)]² does not depend on ẋ, but the true
+    residual does.
+    """
     lin = cases((6, 7))[1]
     printed = np.linalg.norm(0.04 / (lin.sigma**2 + 0.04))
     for size in (0.1, 10.0):
@@ -262,7 +273,7 @@ def test_the_residual_printed_in_the_appendix_ignores_the_command() -> None:
 
 @shapes
 def test_no_step_as_short_as_the_damped_one_has_a_smaller_residual(shape: tuple[int, int]) -> None:
-    """MK, below (4): θ̇(λ) has the smallest residual of all θ̇ with at most its norm."""
+    """MK, below (4): of all θ̇ that are not longer, the damped step has the smallest residual."""
     rng = np.random.default_rng(2)
     for lin in cases(shape):
         for lambda2 in (0.01, 1.0):
@@ -276,7 +287,9 @@ def test_no_step_as_short_as_the_damped_one_has_a_smaller_residual(shape: tuple[
 
 
 def test_cholesky_amplifies_rounding_by_the_squared_condition_and_qr_does_not() -> None:
-    """W, below (48): cond(JᵀJ + α²) is cond([J; α])², so QR is more accurate than Cholesky."""
+    """W, below (48): cond(JᵀJ + α²) = cond([J; α])², so QR of [J; α] is more accurate than
+    Cholesky.
+    """
     rng = np.random.default_rng(3)
     J = orthonormal(rng, 6, 6) * np.append(np.ones(5), 1e-6) @ orthonormal(rng, 6, 6).T
     alpha = 1e-6
@@ -299,19 +312,21 @@ def test_cholesky_amplifies_rounding_by_the_squared_condition_and_qr_does_not() 
 
 
 def test_manipulability_does_not_measure_the_distance_to_a_singularity() -> None:
-    """MK III: the product of singular values can be constant while σ_min and condition change."""
+    """MK III: the product of the singular values can be constant while σ_min and the condition
+    number change.
+    """
     for s in (1.0, 1e2, 1e6):
         lin = Linearization(np.diag([s, 1 / s]), np.ones(2))
         assert lin.manipulability == pytest.approx(1.0)
         assert lin.sigma_min == pytest.approx(1 / s)
         assert lin.condition == pytest.approx(s**2)
-        unit = Linearization(lin.J / s, np.ones(2))  # σ₁ = 1: the condition is 1/σ_min
+        unit = Linearization(lin.J / s, np.ones(2))  # with σ₁ = 1, the condition number is 1/σ_min
         assert unit.condition == pytest.approx(1 / unit.sigma_min)
 
 
 @pytest.mark.parametrize("max_gain", [0.5, 5.0, 50.0])
 def test_a_bound_on_the_gain_bounds_the_condition_as_well(max_gain: float) -> None:
-    """MK, end of III: σ² + λ² >= 1/(4θ̇²), hence cond(J Jᵀ + λ²) <= 1 + 4θ̇²σ₁² with θ̇ = θ̇max."""
+    """MK, end of III: σ² + λ² >= 1/(4θ̇max²), hence cond(J Jᵀ + λ²) <= 1 + 4θ̇max²σ₁²."""
     rng = np.random.default_rng(4)
     for least in (2.0, 0.5, 0.1, 1e-2, 1e-4, 0.0):
         J = built(rng, (6, 7), least)
@@ -321,7 +336,9 @@ def test_a_bound_on_the_gain_bounds_the_condition_as_well(max_gain: float) -> No
 
 
 def test_the_rate_rule_does_not_depend_on_the_size_of_the_robot() -> None:
-    """DW, method 3: scaling all lengths changes neither w_k/w_(k-1) nor, therefore, λ."""
+    """DW, method 3: scaling all lengths does not change the ratio w_k/w_(k-1) of manipulabilities,
+    on which λ depends.
+    """
     rng = np.random.default_rng(5)
     before, J = built(rng, (3, 4), 0.5), built(rng, (3, 4), 0.3)
     rule = damping.ManipulabilityRate(0.01, 0.9, 0.0, 1e-9)
@@ -334,7 +351,9 @@ def test_the_rate_rule_does_not_depend_on_the_size_of_the_robot() -> None:
 
 
 def test_rules_that_use_only_the_jacobian_also_damp_harmless_commands() -> None:
-    """DW, Fig. 1: for two nearly folded links, rules of J alone also damp the regular direction."""
+    """DW, Fig. 1: for two nearly folded links, such rules also damp a command along the regular
+    direction.
+    """
     q = np.radians([90.0, 179.0])
     a, b = q[0], q.sum()
     J = np.array([[-np.sin(a) - np.sin(b), -np.sin(b)], [np.cos(a) + np.cos(b), np.cos(b)]])
@@ -372,8 +391,8 @@ def test_the_speed_as_a_function_of_damping_has_the_printed_slope(shape: tuple[i
         values = np.array([1 / phi(x) for x in np.linspace(0.01, 4, 100)])
         assert (np.diff(values, 2) <= 1e-9).all()
         assert (np.diff(values) > 0).all()
-    # With one small σ, 1/φ differs from its chord by less than 4 %. The chord is from λ = 0, where
-    # φ = 100, to the damping where φ = 2.
+    # With one small σ, 1/φ differs by less than 4 % from its chord between λ = 0, where φ = 100,
+    # and the λ at which φ = 2.
     s, g = np.array([1.0, 0.003]), np.array([0.5, 0.3])
     x = np.linspace(0, damping.Optimal(2.0)(Linearization(np.diag(s), g)), 100)
     values = 1 / np.sqrt(((s * g) ** 2 / (s**2 + x[:, None]) ** 2).sum(axis=1))
@@ -382,16 +401,18 @@ def test_the_speed_as_a_function_of_damping_has_the_printed_slope(shape: tuple[i
 
 
 def test_newtons_method_from_a_large_start_may_give_a_negative_lambda() -> None:
-    """DW 3.1: (17) may give a negative λ, so `Optimal` bounds its iterates and finds the root."""
+    """DW 3.1: an iteration of (17) may give λ < 0, so `Optimal` bounds its iterates and finds the
+    root.
+    """
     lin = Linearization(np.diag([1.0, 0.01]), [0.5, 0.3])
     s, g, bound, start = lin.sigma, lin.gamma, 2.0, 100.0
     phi = np.sqrt((s**2 * g**2 / (s**2 + start) ** 2).sum())
     slope = -(s**2 * g**2 / (s**2 + start) ** 3).sum() / phi
-    assert start - (phi - bound) / slope < 0  # (17)
+    assert start - (phi - bound) / slope < 0  # the next iterate by (17)
     root = damping.Optimal(bound).solve(lin)[0]
     assert (
         start - phi / bound * (phi - bound) / slope < root
-    )  # (18): the iterate is not above the root, because 1/φ is concave
+    )  # by (18), the iterate is not above the root, because 1/φ is concave
     for newton in (False, True):
         rule = damping.Optimal(bound, newton)
         assert rule.solve(lin, start)[0] == pytest.approx(root, rel=1e-9)
@@ -402,7 +423,7 @@ def test_newtons_method_from_a_large_start_may_give_a_negative_lambda() -> None:
 
 @shapes
 def test_singular_values_change_no_faster_than_the_jacobian(shape: tuple[int, int]) -> None:
-    """MK IV: |σ_i(J + E) - σ_i(J)| <= ‖E‖, so the previous interval's σ is a good estimate."""
+    """MK IV: |σ_i(J + E) - σ_i(J)| <= ‖E‖, so σ of the previous interval is a good estimate."""
     rng = np.random.default_rng(6)
     for lin in cases(shape):
         for size in (1e-6, 1e-3, 0.1):
@@ -416,7 +437,9 @@ def test_singular_values_change_no_faster_than_the_jacobian(shape: tuple[int, in
 
 @pytest.mark.parametrize("lambda2", [0.0, 0.01, 0.3])
 def test_iterations_improve_the_estimated_direction_by_the_factor_of_eq_26(lambda2: float) -> None:
-    """MK (26): the ratio a_m/a_i of components of û grows by (σ_i² + λ²)/(σ_m² + λ²)."""
+    """MK (26): each iteration multiplies the ratio a_m/a_i of components of û by (σ_i² + λ²)/(σ_m²
+    + λ²).
+    """
     rng = np.random.default_rng(7)
     sigma = np.array([2.0, 1.0, 0.5, 0.2])
     U = orthonormal(rng, 4, 4)
@@ -432,7 +455,9 @@ def test_iterations_improve_the_estimated_direction_by_the_factor_of_eq_26(lambd
 
 
 def test_filtering_adds_damping_in_one_direction_only() -> None:
-    """MK (28), (31): with exact û, q̇ has components σγ/(σ² + λ²), the last one with λ² + α²."""
+    """MK (28), (31): for û = u_m, q̇ has components σγ/(σ² + λ²), and λ² + α² instead of λ² in the
+    last one.
+    """
     rng = np.random.default_rng(8)
     sigma, alpha2, lambda2 = np.array([2.0, 1.0, 0.1]), 0.3, 0.02
     U, V, x = orthonormal(rng, 3, 3), orthonormal(rng, 5, 3), rng.normal(size=3)
@@ -441,7 +466,7 @@ def test_filtering_adds_damping_in_one_direction_only() -> None:
     gamma = U.T @ x
     terms = sigma * gamma / (sigma**2 + lambda2 + [0, 0, alpha2])
     np.testing.assert_allclose(V.T @ (J.T @ z), terms, rtol=1e-9)
-    # The filter with its own α and λ reduces only the component of the last direction.
+    # With its own α and λ, the filter reduces only the component of the last direction.
     dq = NumericalFilter(2.0)(Linearization(J, x))
     short = V.T @ dq / (gamma / sigma)
     np.testing.assert_allclose(short[:-1], 1, rtol=1e-9)
@@ -449,7 +474,7 @@ def test_filtering_adds_damping_in_one_direction_only() -> None:
 
 
 def test_the_filtered_matrix_is_well_conditioned() -> None:
-    """MK V: at a singularity with λ = 0, α² of (14) takes the place of σ_m² = 0 in J Jᵀ."""
+    """MK V: at a singularity with λ = 0, α² of (14) replaces σ_m² = 0 in J Jᵀ."""
     rng = np.random.default_rng(11)
     sigma, max_gain = np.array([2.0, 1.0, 0.0]), 3.0
     U = orthonormal(rng, 3, 3)
@@ -457,7 +482,7 @@ def test_the_filtered_matrix_is_well_conditioned() -> None:
     condition = np.linalg.cond(J @ J.T + alpha2 * np.outer(u, u))
     assert condition == pytest.approx(4 / alpha2)
     assert np.linalg.cond(J @ J.T) > 1e15
-    x = U[:, :2] @ [0.3, 0.4]  # orthogonal to û: α does not affect the motion
+    x = U[:, :2] @ [0.3, 0.4]  # x is orthogonal to û, so that α does not change the motion
     z = np.linalg.solve(J @ J.T + alpha2 * np.outer(u, u), x)
     dq = NumericalFilter(max_gain, printed=True)(Linearization(J, x))
     np.testing.assert_allclose(dq, J.T @ z, atol=1e-9)
@@ -467,8 +492,10 @@ def test_the_filtered_matrix_is_well_conditioned() -> None:
 # ---- redundancy: W (33), DW (20) -----------------------------------------------------------------
 
 
-def test_the_homogeneous_term_never_increases_the_criterion() -> None:
-    """W, below (33): -∇Hᵀ(I - J⁺J)∇H <= 0, whatever the task."""
+def test_motion_in_the_null_space_along_the_negative_gradient_never_increases_the_criterion() -> (
+    None
+):
+    """W, below (33): -∇Hᵀ(I - J⁺J)∇H <= 0 for any task."""
     rng = np.random.default_rng(9)
     for lin in cases((3, 7)):
         at = Linearization(lin.J, lin.e, q=rng.normal(size=7))
@@ -478,8 +505,10 @@ def test_the_homogeneous_term_never_increases_the_criterion() -> None:
         assert np.linalg.norm(at.J @ added) < 1e-12
 
 
-def test_near_an_artificial_singularity_projection_adds_little() -> None:
-    """DW 4: if v lies in the row space of J, (I - J⁺J)v = 0; if v is near it, the term is small."""
+def test_projection_leaves_little_of_a_vector_near_the_row_space_of_j() -> None:
+    """DW 4: if v is in the row space of J, (I - J⁺J)v = 0; if v is close to the row space, (I -
+    J⁺J)v is small.
+    """
     rng = np.random.default_rng(10)
     J = built(rng, (3, 7), 0.5)
     inside, outside = J.T @ rng.normal(size=3), np.linalg.svd(J)[2][-1]

@@ -1,4 +1,4 @@
-"""Deo & Walker's figures, against the paper's numbers and against a plain transcription."""
+"""Deo & Walker's figures are compared with the printed numbers and with a plain transcription."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ START = np.radians([5.0, -175, 175])
 
 
 def planar(q: Array) -> tuple[Array, Array]:
-    """Return the hand's position (2,) and J (2, 3) of links of 1, 0.5, 0.5 m; q is relative."""
+    """Return the hand's position (2,) and J (2, 3) of links of 1, 0.5 and 0.5 m; each angle is
+    relative to the link before.
+    """
     a, length = np.cumsum(q), np.array([1, 0.5, 0.5])
     links = length * np.array([np.cos(a), np.sin(a)])
-    beyond = np.cumsum(links[:, ::-1], axis=1)[:, ::-1]  # from each joint to the hand
+    beyond = np.cumsum(links[:, ::-1], axis=1)[:, ::-1]  # vectors from each joint to the hand
     return links.sum(axis=1), np.array([-beyond[1], beyond[0]])
 
 
 def denavit_hartenberg(q: Array) -> tuple[Array, Array]:
-    """Return the tool's position (3,) and J (6, 6) of the arm of Maciejewski & Klein's Table I."""
+    """Return the tool's position (3,) and J (6, 6) of the arm in Table I of Maciejewski & Klein."""
     table = [
         (0, -90, 0),
         (0.432, 0, 0.149),
@@ -72,7 +74,9 @@ def search(numerator: Array, squares: Array, tolerance: float, start: float = 0.
 
 
 def optimally_damped(J: Array, v: Array, tolerance: float) -> tuple[Array, int]:
-    """Return q̇ and the iterations of (18): none if the pseudoinverse keeps the bound."""
+    """Return q̇ and the number of iterations of (18), which is 0 if the pseudoinverse keeps the
+    bound.
+    """
     plain = np.linalg.pinv(J) @ v
     if np.linalg.norm(plain) <= MAX_SPEED:
         return plain, 0
@@ -82,7 +86,7 @@ def optimally_damped(J: Array, v: Array, tolerance: float) -> tuple[Array, int]:
 
 
 def rectangle(steps: int) -> Array:
-    """Return the targets of the hand on the rectangle (steps + 1, 2)."""
+    """Return targets (steps + 1, 2) of the hand along the rectangle."""
     corners = planar(START)[0] + np.array([[0, 0], [0.7, 0], [0.7, 0.9], [0, 0.9], [0, 0]])
     s = np.linspace(0, 3.2, steps + 1)
     along = [0, 0.7, 1.6, 2.3, 3.2]
@@ -93,7 +97,9 @@ def rectangle(steps: int) -> Array:
 
 
 def test_the_planar_arm_has_the_speeds_and_iterations_of_the_paper(ran: Ran) -> None:
-    """Speeds peak with the pseudoinverse and are at most 5 with damping, in about 2 iterations."""
+    """With the pseudoinverse, speeds have a peak; with damping, they are at most 5, in about 2
+    iterations.
+    """
     found = ran("dw-planar").quantities
     assert found["pinv_max_speed"] > 2 * MAX_SPEED
     assert found["optimal_max_speed"] <= MAX_SPEED
@@ -125,7 +131,9 @@ def test_the_planar_experiment_equals_its_transcription(ran: Ran) -> None:
 
 
 def test_the_puma_has_the_speeds_and_iterations_of_the_paper(ran: Ran) -> None:
-    """The pseudoinverse's speeds are very high; damping keeps them at 5, in 3 iterations."""
+    """With the pseudoinverse, speeds are very high; with damping, they are at most 5, in 3
+    iterations.
+    """
     found = ran("dw-puma").quantities
     assert found["pinv_max_speed"] > 10 * MAX_SPEED
     assert found["optimal_max_speed"] <= MAX_SPEED
@@ -168,8 +176,8 @@ def test_newton_iterations_grow_near_singularities_for_phi_but_not_for_1_over_ph
         assert found[f"{m}.newton_per_decade"] == pytest.approx(np.log2(10), rel=0.1)
         assert np.ptp(reciprocal[2:]) < 0.5
         assert (reciprocal < newton).all()
-    # "usually 2-3 iterations" holds on the paper's own motions, but not for random spectra.
-    # For (17), the number depends on the start and the tolerance, which are not printed.
+    # "usually 2-3 iterations" holds for the motions in the paper, but not for random spectra. For
+    # (17), the number depends on the start and the tolerance, which the paper does not state.
     assert [claim.holds for claim in ran("dw-newton").claims] == [True, None, False, True, True]
     assert found["planar.reciprocal"] == ran("dw-planar").quantities["reciprocal_iterations"]
     assert found["spatial.reciprocal"] == ran("dw-puma").quantities["reciprocal_iterations"]
@@ -179,10 +187,11 @@ def test_newton_iterations_grow_near_singularities_for_phi_but_not_for_1_over_ph
 
 
 def with_obstacle(factor: float, tolerance: float = 1e-12) -> tuple[list[float], list[int], Array]:
-    """Follow the rectangle by (20) if that keeps the bound, else by (25) with ∇h times `factor`.
+    """Follow the rectangle by (20) where this keeps the bound, else by (25), with ∇h times
+    `factor`.
 
-    Return the speeds, the iterations of (18) from λ = T = 0.0001, and the positions of elbow and
-    hand on the last side (count, 2, 2).
+    Return the speeds, the iterations of (18) from λ = T = 0.0001, and the positions (count, 2, 2)
+    of elbow and hand on the last side.
     """
     path, dt, reference = rectangle(4000), 4 / 4000, np.radians([-30.0, 0, 0])
     q, speeds, counts, places = START, [], [], []
@@ -206,15 +215,15 @@ def with_obstacle(factor: float, tolerance: float = 1e-12) -> tuple[list[float],
 
 
 def is_up(places: Array) -> Array:
-    """Return a mask (count,): whether the elbow is above the line from shoulder to hand."""
+    """Return a mask (count,) of the places with the elbow above the line from shoulder to hand."""
     elbow, hand = places[:, 0], places[:, 1]
     return hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0
 
 
 def test_the_obstacle_experiment_behaves_as_in_the_paper(ran: Ran) -> None:
     """Speeds are at most 5, q̇ jumps where the equation of the step changes, and the elbow is up on
-    the last side of the path. The search for λ takes 3 iterations from a lower bound, but more
-    from the paper's initial λ.
+    the last side of the path. The search for λ takes 3 iterations from a lower bound, and more from
+    the initial λ of the paper.
     """
     found = ran("dw-obstacle").quantities
     assert found["max_speed"] <= MAX_SPEED < found["undamped_max_speed"]
@@ -228,10 +237,10 @@ def test_the_obstacle_experiment_behaves_as_in_the_paper(ran: Ran) -> None:
 
 
 def test_no_single_tolerance_gives_all_iteration_counts_of_the_paper(ran: Ran) -> None:
-    """The paper reports 2 iterations for the planar arm, 3 for the spatial one and 3 with the
-    obstacle. Each count is met, within a half, at some tolerance of the search, but no tolerance
-    gives all three. If each search starts from the λ of the previous step, the motion past the
-    obstacle takes 2.
+    """The paper reports 2 iterations for the planar arm, 3 for the spatial arm and 3 with the
+    obstacle. For each count, some tolerance of the search gives this count to within 0.5, but no
+    tolerance gives all three. If each search starts from the λ of the previous step, the motion
+    past the obstacle takes 2 iterations.
     """
     counts = [
         ran("dw-planar").curves["reciprocal.iterations"],
@@ -260,16 +269,16 @@ def test_the_obstacle_experiment_equals_its_transcription(ran: Ran) -> None:
     np.testing.assert_allclose(end, found["end_error"], rtol=1e-3)
 
 
-def test_a_weak_obstacle_criterion_leaves_the_elbow_down() -> None:
+def test_with_a_small_factor_of_the_obstacle_criterion_the_elbow_stays_down() -> None:
     assert not is_up(with_obstacle(1 / 3000)[2]).any()
 
 
 # ---- Fig. 1, 2 and 3, section 4 ----------------------------------------------------------------
 
 
-def test_rules_that_look_at_j_alone_damp_harmless_velocities(ran: Ran) -> None:
-    """The errors along y equal those of a calculation in NumPy, for links bent by 1°."""
-    q = np.radians([-0.5, 0.5])  # absolute angles
+def test_rules_that_use_only_j_also_damp_harmless_velocities(ran: Ran) -> None:
+    """For links bent by 1°, the errors along y equal those of a computation in NumPy."""
+    q = np.radians([-0.5, 0.5])  # angles relative to the x axis
     x, y = np.array([1.1, 1.0]) * np.cos(q), np.array([1.1, 1.0]) * np.sin(q)
     J = np.array([[-y.sum(), -y[1]], [x.sum(), x[1]]])
     v = np.array([0.0, 0.5])
@@ -282,7 +291,9 @@ def test_rules_that_look_at_j_alone_damp_harmless_velocities(ran: Ran) -> None:
     assert all(claim.holds for claim in ran("dw-choice").claims)
 
 
-def test_phi_and_its_shifted_form_agree_with_their_formulas(ran: Ran) -> None:
+def test_the_curves_of_phi_and_of_the_norm_over_shifted_lambda_equal_their_formulas(
+    ran: Ran,
+) -> None:
     outcome = ran("dw-phi")
     lam, sigma = outcome.curves["lambda"], np.array([1.2, 0.05])
     phi = np.sqrt(((sigma * 0.6 / (sigma**2 + lam[:, None])) ** 2).sum(axis=1))
@@ -296,8 +307,10 @@ def test_phi_and_its_shifted_form_agree_with_their_formulas(ran: Ran) -> None:
     assert all(claim.holds for claim in outcome.claims)
 
 
-def test_augmentation_damps_the_main_task_and_projection_does_not(ran: Ran) -> None:
-    """Where tasks conflict, only projection keeps the main task; (19) gives the weighted error."""
+def test_where_tasks_conflict_augmentation_damps_the_main_task_and_projection_does_not(
+    ran: Ran,
+) -> None:
+    """The error with augmentation is the weighted error of (19)."""
     found, curves = ran("dw-augmentation").quantities, ran("dw-augmentation").curves
     J, C, v = planar(np.radians([30.0, 60, 0]))[1], np.eye(3)[:1], np.array([-0.3, 0.3])
     A = J.T @ J + 0.01 * C.T @ C + 0.001 * np.eye(3)

@@ -1,4 +1,4 @@
-"""Laws that hold for every experiment."""
+"""Laws of all experiments: names, numbers, claims, figures, parameters and curves."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_claim_has_a_text_a_measurement_and_a_reason(ran: Ran, name: str) 
         assert type(claim.holds) is bool or claim.holds is None
 
 
-def test_progress_of_every_experiment_rises_to_one() -> None:
+def test_the_progress_of_an_experiment_rises_from_zero_to_one() -> None:
     told: list[float] = []
     EXPERIMENTS["n-gain"](told.append)
     assert told[0] == 0
@@ -93,7 +93,9 @@ def test_every_panel_of_a_figure_has_a_title_and_labels(
 
 
 def test_annotations_outside_of_a_panel_are_refused() -> None:
-    """Matplotlib would omit them; arrows and notes of the common style extend the panel instead."""
+    """Matplotlib would omit such annotations. Arrows and notes of the common style extend the
+    panel.
+    """
 
     def drawing(outside: bool) -> Callable[[Figure], None]:
         def draw(figure: Figure) -> None:
@@ -140,7 +142,7 @@ def test_parameters_have_a_meaning_and_a_valid_default(name: str) -> None:
 
 
 @pytest.mark.parametrize("given", [True, None, "x", math.nan, math.inf, 0, 0.5, 11, [1, 2]])
-def test_values_out_of_range_are_refused(given: object) -> None:
+def test_parameter_values_out_of_range_are_refused(given: object) -> None:
     parameter = Parameter("count", 3, "", "a number of things", 0, 10)
     with pytest.raises(InputError, match="x: count must be an integer above 0 and of at most 10"):
         parameter.checked(given, "x")
@@ -154,7 +156,9 @@ def test_unknown_parameters_are_refused() -> None:
 
 
 def test_a_parameter_changes_the_outcome(ran: Ran) -> None:
-    """With half of θ̇max in the experiment of the square, λ doubles and speeds are at most half."""
+    """With half of the usual θ̇max, λ doubles in the experiment of the square, and speeds are at
+    most half.
+    """
     changed = EXPERIMENTS["mk-two-link"](max_gain=1.0)
     limit = 0.5 * max(np.linalg.norm(x) for x in np.diff(changed.curves["target"], axis=0))
     assert limit > 0
@@ -166,13 +170,13 @@ def test_a_parameter_changes_the_outcome(ran: Ran) -> None:
     assert speeds[0] < speeds[1]
 
 
-def test_parameters_far_from_those_of_the_paper_give_an_outcome() -> None:
+def test_experiments_run_with_parameters_far_from_those_of_the_paper() -> None:
     outcome = EXPERIMENTS["mk-two-link"](max_gain=0.05)
     assert outcome.claims
     assert not all(claim.holds for claim in outcome.claims)
 
 
-def test_experiments_run_at_the_ends_of_their_parameter_ranges() -> None:
+def test_an_experiment_runs_at_the_end_of_the_range_of_a_parameter_and_not_beyond() -> None:
     bound = next(each for each in EXPERIMENTS["mk-two-link"].parameters if each.name == "max_gain")
     assert EXPERIMENTS["mk-two-link"](max_gain=bound.most).claims
     with pytest.raises(InputError, match=r"max_gain must be a number above 0 and of at most 6"):
@@ -180,7 +184,9 @@ def test_experiments_run_at_the_ends_of_their_parameter_ranges() -> None:
 
 
 @pytest.mark.parametrize("failure", [OverflowError("too large"), ValueError("singular")])
-def test_a_parameter_value_that_fails_is_named_with_its_range(failure: Exception) -> None:
+def test_if_a_parameter_value_fails_the_error_names_the_parameter_and_its_range(
+    failure: Exception,
+) -> None:
     @experiment(
         "x-fails",
         paper="N",
@@ -198,12 +204,12 @@ def test_a_parameter_value_that_fails_is_named_with_its_range(failure: Exception
         InputError, match=r"with gain=3: .*gain = 2 \[rad/m\], above 0 and of at most 50"
     ):
         fails(gain=3)
-    with pytest.raises(type(failure)):  # a fault of the experiment itself
+    with pytest.raises(type(failure)):  # no parameter caused this error
         fails()
 
 
 @every
-def test_curves_are_arrays_with_names(ran: Ran, name: str) -> None:
+def test_curves_are_finite_arrays_with_names(ran: Ran, name: str) -> None:
     outcome = ran(name)
     assert outcome.tables or name == "w-counts"
     assert len({table.over for table in outcome.tables}) == len(outcome.tables)
@@ -215,12 +221,12 @@ def test_curves_are_arrays_with_names(ran: Ran, name: str) -> None:
             assert outcome.curves[column] is values
 
 
-def test_a_table_is_written_as_csv() -> None:
+def test_tables_of_curves_are_written_as_csv() -> None:
     table = Table("t", {"q": np.array([[1.0, 2.0], [3.0, 4.0]]), "t": np.array([0.0, 0.1])})
     assert table.csv() == "t,q_1,q_2\n0.0,1.0,2.0\n0.1,3.0,4.0\n"
 
 
-def test_columns_of_unequal_length_and_names_given_twice_are_refused() -> None:
+def test_tables_with_columns_of_unequal_length_or_repeated_names_are_refused() -> None:
     with pytest.raises(ValueError, match="these do not: q"):
         Table("t", {"t": np.zeros(2), "q": np.zeros(3)})
     table = Table("t", {"t": np.zeros(2)})

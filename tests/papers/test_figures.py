@@ -1,4 +1,4 @@
-"""Figures show what they promise: curves have the data of the tables, and nothing is cut off."""
+"""Curves in the figures have the data of the tables, and the figures cut nothing off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ some = pytest.mark.parametrize("name", a_third(list(EXPERIMENTS), "svg"))
 
 
 def panels(figure: Figure) -> Iterator[Axes]:
-    """Yield all panels, also those inside of others."""
+    """Yield all panels of a figure, also panels inside other panels."""
     for ax in figure.axes:
         yield ax
         yield from ax.child_axes
@@ -37,20 +37,22 @@ def title_of(ax: Axes) -> str:
 
 
 def panel(figure: Figure, title: str) -> Axes:
-    """Return the panel whose title begins with some words."""
+    """Return the panel of a figure whose title begins with `title`."""
     (found,) = (ax for ax in figure.axes if title_of(ax).startswith(title))
     return found
 
 
 def inside(ax: Axes, points: Array) -> Array:
-    """Return a mask of the points (..., 2), in data coordinates, that a panel shows."""
+    """Return a mask of the points (..., 2) that a panel shows, given in data coordinates."""
     at = ax.transData.transform(np.asarray(points, dtype=float))
     with np.errstate(invalid="ignore"):
         return ((at >= ax.bbox.min - 0.5) & (at <= ax.bbox.max + 0.5)).all(axis=-1)
 
 
 def is_drawn(ax: Axes, text: Annotation) -> bool:
-    """Return whether Matplotlib draws an annotation: it omits those that point out of a panel."""
+    """Return whether Matplotlib draws an annotation: it omits annotations that point out of a
+    panel.
+    """
     in_data = text.xycoords == "data" and text.get_annotation_clip() is not False
     return not in_data or bool(inside(ax, np.array(text.xy)))
 
@@ -72,7 +74,9 @@ def test_annotations_of_figures_are_drawn(laid_out: Pictures, name: str) -> None
 
 
 def written(figure: Figure) -> Iterator[tuple[str, Text]]:
-    """Yield all titles, labels, annotations and entries of legends, with a name for messages."""
+    """Yield the texts of titles, labels, annotations and legends, each with a name for error
+    messages.
+    """
     for ax in panels(figure):
         of_titles = [ax.title, ax._left_title, ax._right_title]  # type: ignore[attr-defined]
         axes = [ax.xaxis, ax.yaxis, *([ax.zaxis] if ax.name == "3d" else [])]  # type: ignore[attr-defined]
@@ -94,7 +98,7 @@ def written(figure: Figure) -> Iterator[tuple[str, Text]]:
 
 
 @some
-def test_texts_of_figures_are_inside_the_picture(laid_out: Pictures, name: str) -> None:
+def test_all_texts_of_figures_are_inside_the_picture(laid_out: Pictures, name: str) -> None:
     figure = laid_out(name)
     for words, text in written(figure):
         if text.get_text().strip() and text.get_visible():
@@ -104,7 +108,7 @@ def test_texts_of_figures_are_inside_the_picture(laid_out: Pictures, name: str) 
 
 
 @some
-def test_titles_and_labels_do_not_overlap(laid_out: Pictures, name: str) -> None:
+def test_titles_labels_and_other_texts_do_not_overlap(laid_out: Pictures, name: str) -> None:
     boxes = [
         (words, Text.get_window_extent(text))
         for words, text in written(laid_out(name))
@@ -116,7 +120,7 @@ def test_titles_and_labels_do_not_overlap(laid_out: Pictures, name: str) -> None
 
 
 def colors_shown(figure: Figure) -> set[tuple[float, ...]]:
-    """Return the colors of all lines, points, areas and arrows that lie within their panels."""
+    """Return the colors of all lines, points, areas and arrows that are visible in their panels."""
     found: set[Any] = set()
     for ax in panels(figure):
         for line in ax.lines:
@@ -134,7 +138,9 @@ def colors_shown(figure: Figure) -> set[tuple[float, ...]]:
 
 
 @every
-def test_everything_in_a_legend_is_drawn(pictures: Pictures, name: str) -> None:
+def test_the_color_of_every_entry_in_a_legend_is_visible_in_the_figure(
+    pictures: Pictures, name: str
+) -> None:
     figure = pictures(name)
     shown = colors_shown(figure)
     for legend in legends(figure):
@@ -146,8 +152,8 @@ def test_everything_in_a_legend_is_drawn(pictures: Pictures, name: str) -> None:
 
 
 @every
-def test_every_curve_is_within_its_panel(pictures: Pictures, name: str) -> None:
-    """A part of each line is shown; the rest may be cut by the limits."""
+def test_a_part_of_every_curve_is_visible_in_its_panel(pictures: Pictures, name: str) -> None:
+    """The limits of the panel may cut the rest off."""
     for ax in panels(pictures(name)):
         for line in ax.lines if ax.name != "3d" else ():
             points = np.asarray(line.get_xydata(), dtype=float)
@@ -160,7 +166,7 @@ def test_every_curve_is_within_its_panel(pictures: Pictures, name: str) -> None:
 
 
 def curve(ax: Axes, label: str) -> Array:
-    """Return the points (K, 2) of the line with a label."""
+    """Return the points (K, 2) of the line with the given label."""
     return np.asarray(_line(ax, label).get_xydata(), dtype=float)
 
 
@@ -175,7 +181,8 @@ METHODS = {
     "filtered_as_printed": "filtered, α as printed",
     "filtered": "filtered, α by component",
 }
-# Experiment, title of the panel, abscissa, and for each label the column and its factor.
+# Experiment, title of the panel, column of the abscissa, and for each label a column and the factor
+# by which the figure multiplies it.
 CURVES: tuple[tuple[str, str, str, dict[str, tuple[str, float]]], ...] = (
     (
         "w-one-link",
@@ -273,8 +280,10 @@ def test_curves_of_figures_have_the_data_of_the_tables(
     assert len({str(each) for each in styles}) == len(styles)
 
 
-def test_the_figure_shows_the_gain_over_the_singular_value(ran: Ran, pictures: Pictures) -> None:
-    """MK Fig. 1: gains 2γ/(1 + γ²) and 2/γ over γ = σ/ρ, and the bound; in mk-damping λ = 0.1."""
+def test_the_figure_of_the_gain_shows_both_formulas_and_the_bound(
+    ran: Ran, pictures: Pictures
+) -> None:
+    """MK Fig. 1: the scaled gains are 2γ/(1 + γ²) and 2/γ with γ = σ/ρ; in mk-damping, λ = 0.1."""
     (ax,) = pictures("n-gain").axes
     damped, undamped = (np.asarray(line.get_xydata(), dtype=float) for line in ax.lines[:2])
     x = damped[:, 0]
@@ -288,8 +297,12 @@ def test_the_figure_shows_the_gain_over_the_singular_value(ran: Ran, pictures: P
     np.testing.assert_allclose(curve(ax, "undamped")[:, 1], 1 / sigma, rtol=1e-9)
 
 
-def test_the_figure_shows_the_square_and_the_reach(ran: Ran, pictures: Pictures) -> None:
-    """MK Fig. 2: the arm at A, the square A to D, the reach and the inner singularity."""
+def test_the_figure_of_the_square_shows_the_arm_the_square_and_the_reach(
+    ran: Ran, pictures: Pictures
+) -> None:
+    """MK Fig. 2: the arm at A, the square with corners A to D, the limit of the reach and the inner
+    singularity.
+    """
     ax = panel(pictures("mk-two-link"), "Path of the hand")
     curves = ran("mk-two-link").curves
     for method, label in METHODS.items():
@@ -312,7 +325,9 @@ def test_the_figure_shows_the_square_and_the_reach(ran: Ran, pictures: Pictures)
 def test_figures_show_errors_speeds_and_singular_values_along_a_path(
     ran: Ran, pictures: Pictures, name: str
 ) -> None:
-    """MK Fig. 6 to 9: errors and speeds of each method, six singular values with their names."""
+    """MK Fig. 6 to 9: the errors and speeds of each method, and six singular values with their
+    names.
+    """
     curves, figure = ran(name).curves, pictures(name)
     for title, column, factor in (
         ("Velocity error", "error", 100),
@@ -328,8 +343,10 @@ def test_figures_show_errors_speeds_and_singular_values_along_a_path(
     assert named == [f"σ{i}" for i in range(1, 7)]
 
 
-def test_the_figure_shows_the_crossing_of_two_singular_values(ran: Ran, pictures: Pictures) -> None:
-    """MK Fig. 10: σ5, σ6, the estimates and their alignment."""
+def test_the_figure_of_the_crossing_shows_two_singular_values_and_their_estimates(
+    ran: Ran, pictures: Pictures
+) -> None:
+    """MK Fig. 10: σ₅, σ₆, the estimates, and the alignment of the estimated direction."""
     curves, figure = ran("mk-puma-c-modified").curves, pictures("mk-puma-c-modified")
     ax = panel(figure, "The two smallest")
     for i in (5, 6):
@@ -342,7 +359,9 @@ def test_the_figure_shows_the_crossing_of_two_singular_values(ran: Ran, pictures
 
 
 def test_figures_show_configurations_and_paths_of_the_puma(ran: Ran, pictures: Pictures) -> None:
-    """MK Fig. 4-5: the arm at each singularity, and the trajectories through them."""
+    """MK Fig. 4 and 5: the arm at each singularity, and the trajectories through
+    the singularities.
+    """
     from supple.papers.maciejewski_klein import courses
 
     curves, figure = ran("mk-configurations").curves, pictures("mk-configurations")
@@ -365,7 +384,7 @@ def test_figures_show_configurations_and_paths_of_the_puma(ran: Ran, pictures: P
 
 
 def test_the_figure_shows_the_circle_of_the_tool_edge_on(pictures: Pictures) -> None:
-    """MK Fig. 6: on the way up and down again the tool is not at the same places."""
+    """MK Fig. 6: on its way up and on its way down, the tool is at different places."""
     from supple.papers.maciejewski_klein.courses import MAX_GAIN, course_a, followed_by_all
     from supple.papers.maciejewski_klein.drawing import joints_of
     from supple.papers.maciejewski_klein.inverse import PUMA
@@ -379,7 +398,7 @@ def test_the_figure_shows_the_circle_of_the_tool_edge_on(pictures: Pictures) -> 
         np.testing.assert_allclose(drawn[:, 1], tool[:, 2], atol=1e-12)
         assert inside(ax, drawn).all()
     circle = course_a().poses[:, :3, 3]
-    assert np.ptp(circle[:, 0]) < 1e-12  # its plane, which is drawn as a vertical line
+    assert np.ptp(circle[:, 0]) < 1e-12  # its plane is a vertical line in the figure
     assert [*ax.lines[-1].get_xdata()] == [0, 0]
     for title, method in (("The arm with a c", "constant"), ("The arm with the f", "filtered")):
         whole, *arms = (line for line in panel(figure, title).lines if len(line.get_xdata()) > 2)
@@ -392,10 +411,10 @@ def test_the_figure_shows_the_circle_of_the_tool_edge_on(pictures: Pictures) -> 
         assert len(arms) == 9
 
 
-def test_the_figure_shows_operations_and_the_cost_of_filtering(
+def test_the_figure_of_costs_shows_the_operations_of_each_method_and_the_shares(
     ran: Ran, pictures: Pictures
 ) -> None:
-    """MK V: the operations of each method, and the shares that the claims of the text name."""
+    """MK V: the shares are those that the claims of the paper state."""
     outcome, figure = ran("mk-cost"), pictures("mk-cost")
     joints, found = outcome.curves["joints"], outcome.quantities
     for label, name in (("DLS", "damped"), ("DLS with σ̂", "estimated")):
@@ -414,8 +433,8 @@ def test_the_figure_shows_operations_and_the_cost_of_filtering(
     assert "six joints" in [text.get_text() for text in ax.texts]
 
 
-def test_the_figure_shows_shares_and_errors_of_many_paths(ran: Ran, pictures: Pictures) -> None:
-    """MK Fig. 7-10: a bar for each statement, a point for each path."""
+def test_the_figure_of_many_paths_shows_shares_and_errors(ran: Ran, pictures: Pictures) -> None:
+    """MK Fig. 7 to 10: there is a bar for each statement and a point for each path."""
     outcome, figure = ran("mk-paths"), pictures("mk-paths")
     ax = panel(figure, "Share of the paths")
     widths = [bar.get_width() for bar in ax.patches]
@@ -431,8 +450,10 @@ def test_the_figure_shows_shares_and_errors_of_many_paths(ran: Ran, pictures: Pi
         assert inside(panel(figure, title), points).all()
 
 
-def test_the_figure_shows_a_harmless_and_a_lost_velocity(pictures: Pictures) -> None:
-    """DW Fig. 1: two arrows at the hand, one along the lost direction x, one along y."""
+def test_the_figure_of_two_links_shows_a_harmless_and_a_lost_velocity(pictures: Pictures) -> None:
+    """DW Fig. 1: of two arrows at the hand, one is along x, the direction that is lost, and one
+    along y.
+    """
     ax = panel(pictures("dw-choice"), "A singular configuration")
     arm = np.asarray(ax.lines[0].get_xydata(), dtype=float)
     arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None) is not None]
@@ -446,7 +467,7 @@ def test_the_figure_shows_a_harmless_and_a_lost_velocity(pictures: Pictures) -> 
     assert "Y: harmless" in words
 
 
-def test_figures_show_the_norm_over_the_damping(ran: Ran, pictures: Pictures) -> None:
+def test_figures_show_the_norm_of_the_speeds_over_the_damping(ran: Ran, pictures: Pictures) -> None:
     """DW Fig. 2 and 3: φ over λ with the bound Δ and the root, and the norm over the shifted λ."""
     outcome, figure = ran("dw-phi"), pictures("dw-phi")
     lam = outcome.curves["lambda"]

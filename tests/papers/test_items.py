@@ -1,4 +1,4 @@
-"""All names in papers/items.toml exist, and the documents agree with it."""
+"""All names in papers/items.toml exist, and the documents agree with this file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ of_each_text = pytest.mark.parametrize("paper", PAPERS)
 
 
 def resolved(name: str) -> None:
-    """Raise AttributeError unless a public name, and the arguments in its parentheses, exist."""
+    """Raise AttributeError unless a public name exists, with the arguments in
+    parentheses after it.
+    """
     dotted, _, arguments = name.removesuffix(")").partition("(")
     found: Any = supple
     for part in dotted.split("."):
@@ -50,7 +52,7 @@ def resolved(name: str) -> None:
 
 @cache
 def functions_in(path: str) -> frozenset[str]:
-    """Return the names of the functions in a file, without importing it."""
+    """Return the names of the functions that a file defines, without importing the file."""
     body = ast.parse((ROOT / path).read_text("utf-8")).body
     return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef))
 
@@ -73,7 +75,7 @@ def lacking(item: Any) -> Iterator[str]:
 
 
 def leading_nowhere(item: Any) -> Iterator[str]:
-    """Yield the names in `item.api` that do not exist."""
+    """Yield the names of functions, experiments and tests in an item that do not exist."""
     for name in item.api:
         try:
             resolved(name)
@@ -87,10 +89,10 @@ def leading_nowhere(item: Any) -> Iterator[str]:
 
 
 def unguarded(item: Any) -> Iterator[str]:
-    """Yield reasons why breaking what an item names might not make one of its tests fail.
+    """Yield reasons why breaking the code that an item names might not make one of its tests fail.
 
-    `make mutants` runs the mutants. An item without a test, such as an impossible one, needs
-    no mutant.
+    `make mutants` runs the mutants. An item without a test, for example about something impossible,
+    needs no mutant.
     """
     if item.test and not item.mutant:
         yield "no mutant"
@@ -133,8 +135,8 @@ def test_faults_in_the_list_of_items_are_detected() -> None:
     assert list(unguarded(item)) == [f"no test of the mutant {known}", "no mutant none"]
 
 
-def test_every_mutant_in_the_lists_of_items_guards_an_item() -> None:
-    """The lists in tools/mutants/items contain only mutants that guard an item."""
+def test_every_mutant_in_the_files_for_items_is_named_by_an_item() -> None:
+    """The files for items are those in tools/mutants/items."""
     lists = mutants.lists().items()
     listed = {mutant.name for path, each in lists if path.startswith("items/") for mutant in each}
     assert len(listed) > 100
@@ -147,11 +149,10 @@ def test_no_item_of_the_papers_is_listed_twice() -> None:
     assert list(dict.fromkeys(item.paper for item in ITEMS)) == list(TOOL["TEXTS"]) == list(PAPERS)
 
 
-def test_every_experiment_and_every_rule_and_step_is_an_item() -> None:
-    """All experiments, and all rules and steps with references, are named by items of the texts."""
+def test_every_experiment_and_every_rule_and_step_with_references_is_named_by_an_item() -> None:
     assert {name for item in ITEMS for name in item.experiment} == set(EXPERIMENTS)
     named = {name.partition("(")[0] for item in ITEMS for name in item.api}
-    own = {"damping.ErrorNorm"}  # the default of `solve`
+    own = {"damping.ErrorNorm"}  # this default of `solve` is not from a paper
     for module in ("damping", "steps", "tasks", "redundancy", "criteria"):
         public = importlib.import_module(f"supple.{module}")
         for name in public.__all__:
@@ -162,13 +163,13 @@ def test_every_experiment_and_every_rule_and_step_is_an_item() -> None:
 
 
 @pytest.mark.parametrize("document", TOOL["documents"](ITEMS), ids=lambda path: path.name)
-def test_the_pages_on_the_papers_are_those_that_the_tool_writes(document: Path) -> None:
+def test_the_pages_on_the_papers_are_equal_to_those_that_the_tool_writes(document: Path) -> None:
     text = document.read_text("utf-8")
     assert text == TOOL["written"](text, TOOL["documents"](ITEMS)[document]), "tools/items.py"
 
 
-def test_counts_in_the_pages_on_the_papers_are_those_of_the_items() -> None:
-    """The counts in both documents equal the numbers of rows on the page."""
+def test_counts_in_both_pages_on_the_papers_are_the_numbers_of_rows_and_items() -> None:
+    """The sentences with counts are in both documents."""
 
     def part(document: str) -> str:
         text = (ROOT / document).read_text("utf-8")

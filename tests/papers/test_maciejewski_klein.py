@@ -1,4 +1,4 @@
-"""Maciejewski & Klein's experiments, computed again from the equations alone."""
+"""Maciejewski & Klein's experiments, repeated with nothing but the equations of the paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from supple.papers.maciejewski_klein import (
 )
 from supple.papers.maciejewski_klein.configurations import wrist_jacobian
 
-# The literal transcription of the filter is shared with the tests in tests/motion.
+# The literal transcription of the filter is also used by the tests in tests/motion.
 from filtering_paper import Estimated, eq14, repaired
 
 Array = np.ndarray
@@ -25,7 +25,7 @@ METHODS = ("constant", "variable", "filtered_as_printed", "filtered")
 
 
 def least(J: Array) -> tuple[Array, float]:
-    """Return the left singular vector of the smallest singular value, and that value."""
+    """Return the left singular vector of the smallest singular value, and this singular value."""
     U, sigma, _ = np.linalg.svd(J)
     return U[:, -1], float(sigma[-1])
 
@@ -35,7 +35,7 @@ def damped(J: Array, x: Array, lambda2: float) -> Array:
 
 
 class Again:
-    """A method of the paper, transcribed literally; the filter remembers û between calls."""
+    """A method of the paper, transcribed literally; the filter keeps û from call to call."""
 
     def __init__(self, method: str, bound: float) -> None:
         self.method, self.bound, self.U = method, bound, None
@@ -60,7 +60,7 @@ class Again:
 
 
 def square_again(method: str) -> dict[str, float]:
-    """Return the quantities of a method on the square, in centimeters, with a closed-form J."""
+    """Return the quantities of a method on the square, in centimeters, with J by a closed form."""
     corners = np.array([[10.0, -100], [210, -100], [210, 100], [10, 100], [10, -100]])
     sides = [a + (b - a) * np.arange(200)[:, None] / 200 for a, b in pairwise(corners)]
     path = np.vstack([*sides, corners[:1]])
@@ -88,16 +88,16 @@ def square_again(method: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_square_experiment_repeated_in_centimeters_is_the_same(ran: Ran, method: str) -> None:
-    """In centimeters, with other kinematics and another solver, the quantities are the same."""
+    """The quantities are the same although kinematics and solver are other ones."""
     found = ran("mk-two-link").quantities
     for name, value in square_again(method).items():
         assert found[f"{method}.{name}"] == pytest.approx(value, rel=1e-4, abs=1e-8), name
 
 
 def test_the_square_experiment_has_the_published_errors(ran: Ran) -> None:
-    """The largest error and its integral are those of the paper with variable damping: 22 % and
-    9.94 cm. With filtering, both are less than the printed 4 % and 0.25 cm if α is supple's, and
-    larger if α is the printed one. Joint speeds are below 0.05 rad per interval.
+    """With variable damping, the largest error and its integral are those of the paper: 22 % and
+    9.94 cm. With filtering, they are smaller than the printed 4 % and 0.25 cm for the α of supple,
+    and larger for the printed α. Joint speeds are below 0.05 rad per interval.
     """
     found = ran("mk-two-link").quantities
     assert found["variable.da_peak"] == pytest.approx(0.2190, abs=5e-5)
@@ -112,9 +112,9 @@ def test_the_square_experiment_has_the_published_errors(ran: Ran) -> None:
 
 
 def test_no_reading_of_lambda_gives_the_printed_numbers(ran: Ran) -> None:
-    """With α from (14), as printed, the filter misses 4 % and 0.25 cm for every reading of λ:
-    without λ, with λ of the smallest σ, and with means of both σ as σ_eff. Without λ, the result is
-    that of `undamped_filter`.
+    """With α from (14), as printed, the errors of the filter are not 4 % and 0.25 cm, however λ is
+    read: no λ, λ of the smallest σ, or of a mean of both σ as σ_eff. Without λ, the result is that
+    of `undamped_filter`.
     """
 
     def mean(sigma: Array, x: Array) -> float:
@@ -146,9 +146,11 @@ def test_no_reading_of_lambda_gives_the_printed_numbers(ran: Ran) -> None:
     assert quantities["undamped_filter.da_integral"] == pytest.approx(found["none"][1], rel=1e-6)
 
 
-def test_the_notch_is_where_the_commanded_position_is_in_reach(ran: Ran) -> None:
-    """After C, the error is least where the commanded position x_a + ẋ_c of (36) comes within
-    2.1 m; the desired position comes within reach later.
+def test_the_error_after_corner_c_is_least_where_the_commanded_position_comes_within_reach(
+    ran: Ran,
+) -> None:
+    """The commanded position is x_a + ẋ_c of (36), and the reach is 2.1 m; the desired position
+    comes within reach later.
     """
     curves = ran("mk-two-link").curves
     path = square.square()[:, :2]
@@ -162,9 +164,9 @@ def test_the_notch_is_where_the_commanded_position_is_in_reach(ran: Ran) -> None
 
 
 def test_resolved_acceleration_equals_a_loop_of_its_equation(ran: Ran) -> None:
-    """A loop of θ̈ = J*(ẍ_c − J̇θ̇) with a constant factor has the mean distance of the experiment.
-    With the filter as printed, the distance is more than 50 times as large, and joint speeds exceed
-    0.1 rad per interval.
+    """With a constant factor, a loop of θ̈ = J*(ẍ_c − J̇θ̇) has the mean distance of the
+    experiment. With the filter as printed, the distance is more than 50 times as large, and joint
+    speeds exceed 0.1 rad per interval.
     """
     path, arm = square.square()[:, :2], square.ARM
     q, off = square.start(), []
@@ -194,7 +196,9 @@ COURSES = {
 
 @pytest.mark.parametrize("name", COURSES)
 def test_trajectories_have_the_printed_start_and_intervals(name: str) -> None:
-    """Courses have the stated start, the stated number of 1.5 mm intervals, one orientation."""
+    """Trajectories have the printed start, the printed number of 1.5 mm intervals, and one
+    orientation.
+    """
     course, intervals, radius = COURSES[name]
     at = course.poses[:, :3, 3]
     assert len(at) == intervals + 1
@@ -207,12 +211,12 @@ def test_trajectories_have_the_printed_start_and_intervals(name: str) -> None:
         return
     like = np.radians({"a": courses.START_A, "c": courses.START_C}[name])
     off = (course.start - like + np.pi) % (2 * np.pi) - np.pi
-    assert np.abs(off).max() < np.radians(0.01)  # to the stated digits
+    assert np.abs(off).max() < np.radians(0.01)  # equal to the printed digits
 
 
 def test_trajectories_pass_the_singularities_of_the_paper() -> None:
-    """Course A passes the wrist singularity. Course C also passes those of elbow and shoulder,
-    but the rank falls only by two, because the axes of joints 1 and 4 differ by 2.6°.
+    """Trajectory A passes the wrist singularity. Trajectory C also passes those of elbow and
+    shoulder, but the rank is lower only by two, because the axes of joints 1 and 4 differ by 2.6°.
     """
     tops = ([0, -90, 180, 0, 0, 0], [0, -90, 92.645, 0, 0, 0])
     both = (courses.course_a(), courses.course_c())
@@ -226,7 +230,7 @@ def test_trajectories_pass_the_singularities_of_the_paper() -> None:
 
 
 def turn_between(R: Array, target: Array) -> Array:
-    """Return the rotation vector from R to a nearby target."""
+    """Return the rotation vector from R to `target`, which is nearby."""
     D = target @ R.T
     twice = np.array([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
     sine = np.linalg.norm(twice) / 2
@@ -235,7 +239,9 @@ def turn_between(R: Array, target: Array) -> Array:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", COURSES)
-def test_trajectories_agree_with_an_independent_loop(ran: Ran, name: str, method: str) -> None:
+def test_errors_and_speeds_on_the_trajectories_agree_with_a_loop_in_numpy(
+    ran: Ran, name: str, method: str
+) -> None:
     course, _, _ = COURSES[name]
     step, q, robot = Again(method, 5.0), course.start, courses.PUMA
     errors, speeds = [], []
@@ -261,11 +267,13 @@ def test_trajectories_agree_with_an_independent_loop(ran: Ran, name: str, method
 
 
 @pytest.mark.parametrize("name", COURSES)
-def test_errors_on_the_trajectories_are_those_published(ran: Ran, name: str) -> None:
-    """Away from singularities, the error is 15 % with constant damping and 0 with filtering."""
+def test_away_from_singularities_errors_on_the_trajectories_are_those_of_the_paper(
+    ran: Ran, name: str
+) -> None:
+    """The error is 15 % with constant damping, and 0 with filtering."""
     found = ran(f"mk-puma-{name}").quantities
     assert found["constant.away_error"] == pytest.approx(0.15, abs=0.05)
-    # At the ends of B and C, σ_min < 1/θ̇max, so the filter acts a little.
+    # At the ends of B and C, σ_min is less than 1/θ̇max, so the filter damps a little.
     assert found["filtered.away_error"] < 1e-9
     assert found["filtered.integral_error"] < found["constant.integral_error"]
     assert all(found[f"{method}.max_gain"] <= 5 * (1 + 1e-12) for method in METHODS)
@@ -275,7 +283,7 @@ def test_errors_on_the_trajectories_are_those_published(ran: Ran, name: str) -> 
 
 
 def test_the_crossing_agrees_with_an_independent_computation(ran: Ran) -> None:
-    """Quantities equal those of (J Jᵀ + λ²I)û' = û with λ² of (14) for the previous σ̂."""
+    """The computation solves (J Jᵀ + λ²I)û' = û, with λ² of (14) for the previous estimate σ̂."""
     J = courses.PUMA.jacobian(crossing.motion())
     u, sigma = least(J[0])
     off, aligned = [0.0], [1.0]
@@ -309,7 +317,7 @@ def test_tilting_the_tool_at_the_end_of_the_reach_moves_it_as_computed() -> None
 
 
 def test_norm_and_residual_of_the_experiment_are_the_formulas(ran: Ran) -> None:
-    """Norm and residual equal (11) and (12), computed from an SVD, for all λ."""
+    """For all λ, they equal (11) and (12), computed from an SVD."""
     problem = properties.random_problem(np.random.default_rng(1), (6, 7), 3)
     lambdas = np.array([0.0, 1e-3, 0.1, 10.0])
     speed, residual = properties.norms(problem, lambdas)
@@ -326,7 +334,7 @@ def test_norm_and_residual_of_the_experiment_are_the_formulas(ran: Ran) -> None:
 
 
 def test_no_joint_moves_the_wrist_along_the_lost_direction() -> None:
-    """No joint moves the wrist's center along the lost direction u: Jᵀu = 0."""
+    """Jᵀu = 0 for the lost direction u of the wrist's center."""
     from supple.papers.maciejewski_klein import configurations as cf
 
     for q in (cf.over_shoulder(-1.0), cf.ELBOW):
@@ -358,12 +366,12 @@ def test_no_joint_moves_the_wrist_along_the_lost_direction() -> None:
         ("mk-puma-c-modified", [], ["rapidly turns", "robust"]),
     ],
 )
-def test_exactly_the_listed_claims_of_the_paper_do_not_hold(
+def test_exactly_the_listed_claims_of_the_paper_fail_or_are_undecided(
     ran: Ran, name: str, fails: list[str], left_open: list[str]
 ) -> None:
     for holds, words in ((False, fails), (None, left_open)):
         found = [c.paper for c in ran(name).claims if c.holds is holds and not c.own]
         assert len(found) == len(words)
         assert all(word in claim for word, claim in zip(words, found, strict=True))
-    if name != "mk-cost":  # where a statement of supple's own is about time
+    if name != "mk-cost":  # here, one of supple's own statements is about time
         assert all(claim.holds for claim in ran(name).claims if claim.own)

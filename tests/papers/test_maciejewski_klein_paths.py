@@ -16,7 +16,7 @@ from supple.papers.maciejewski_klein import (
     statements,
 )
 
-# The literal transcription of the filter is shared with the tests in tests/motion.
+# The literal transcription of the filter is also used by the tests in tests/motion.
 from sizes import nightly
 
 Array = np.ndarray
@@ -24,7 +24,7 @@ Ran = Callable[[str], Outcome]
 METHODS = ("constant", "variable", "filtered_as_printed", "filtered")
 
 
-def test_inverse_kinematics_of_the_puma_is_exact_on_every_branch() -> None:
+def test_inverse_kinematics_of_the_puma_meets_the_pose_on_every_branch() -> None:
     rng = np.random.default_rng(2)
     q = rng.uniform(-np.pi, np.pi, (300, 6))
     poses = courses.PUMA.fk(q)
@@ -46,10 +46,9 @@ def few() -> dict[str, families.Family]:
 
 
 @pytest.mark.parametrize("kind", ["b", "c"])
-def test_a_path_in_a_batch_gives_the_motion_of_the_path_alone(
+def test_the_motion_along_a_path_is_the_same_in_a_batch_and_alone(
     few: dict[str, families.Family], kind: str
 ) -> None:
-    """A path in a batch of many gives the same motion as the path alone."""
     family = few[kind]
     alone = courses.followed_by_all(family.course(1)).moved
     for name, step in many.methods(5.0).items():
@@ -61,8 +60,8 @@ def test_a_path_in_a_batch_gives_the_motion_of_the_path_alone(
 def test_random_paths_have_the_properties_described_in_the_paper(
     few: dict[str, families.Family],
 ) -> None:
-    """Paths start away from singularities and have intervals of 1.5 mm; B passes within 10 mm of
-    the cylinder about the shoulder's axis, and C passes through the triple singularity.
+    """Paths start away from singularities and have intervals of 1.5 mm. Path B passes within 10 mm
+    of the cylinder around the shoulder's axis, and path C passes through the triple singularity.
     """
     for kind, family in few.items():
         np.testing.assert_allclose(courses.PUMA.fk(family.start), family.poses[0], atol=1e-9)
@@ -80,7 +79,9 @@ def test_random_paths_have_the_properties_described_in_the_paper(
             assert np.linalg.norm(at - top, axis=-1).min(axis=0).max() < 0.0008
 
 
-def test_shares_of_paths_are_means_of_single_verdicts(ran: Ran) -> None:
+def test_the_share_of_paths_with_a_property_is_the_mean_of_the_verdicts_on_each_path(
+    ran: Ran,
+) -> None:
     outcome = ran("mk-paths")
     assert len(outcome.curves["path"]) >= nightly(500, 24)
     for name, share in outcome.quantities.items():
@@ -96,8 +97,8 @@ def test_shares_of_paths_are_means_of_single_verdicts(ran: Ran) -> None:
 
 
 def test_the_share_of_avoidable_error_is_smallest_with_the_filter(ran: Ran) -> None:
-    """The avoidable error is that along directions with σ ≥ 1/θ̇max; on each path, its share is
-    smallest with the filter and largest with a constant factor.
+    """Avoidable is the error along directions with σ ≥ 1/θ̇max. On each path, its share is smallest
+    with the filter and largest with a constant factor.
     """
     runs = courses.followed_by_all(courses.course_c())
     moved, total = runs.moved["constant"], 0.0
@@ -115,8 +116,8 @@ def test_the_share_of_avoidable_error_is_smallest_with_the_filter(ran: Ran) -> N
 
 
 def test_on_trajectory_b_u6_turns_from_shoulder_to_wrist(ran: Ran) -> None:
-    """u6 turns from the shoulder's direction to the wrist's in the interval where it rotates most
-    after the shoulder singularity, and both smallest σ are above 1/θ̇max there.
+    """u₆ turns from the direction that the shoulder loses to that of the wrist, in the interval in
+    which u₆ turns most after the shoulder singularity; there, σ₅ and σ₆ exceed 1/θ̇max.
     """
     runs = courses.followed_by_all(courses.course_b())
     q = runs.moved["filtered_as_printed"].q[:-1]
@@ -143,8 +144,8 @@ def test_on_trajectory_b_u6_turns_from_shoulder_to_wrist(ran: Ran) -> None:
 
 
 def test_on_trajectory_c_small_singular_values_belong_to_wrist_elbow_and_shoulder(ran: Ran) -> None:
-    """Near the triple singularity v6, v5 and v4 are mostly motions of wrist, elbow and shoulder,
-    respectively; errors and speeds are within the axes of Fig. 8.
+    """Near the triple singularity, v₆, v₅ and v₄ are mostly motions of wrist, elbow and shoulder,
+    in this order. Errors and speeds are within the axes of Fig. 8.
     """
     curves = ran("mk-puma-c").curves
     for method in ("constant", "filtered_as_printed"):
@@ -161,7 +162,9 @@ def test_on_trajectory_c_small_singular_values_belong_to_wrist_elbow_and_shoulde
 
 
 def test_the_share_of_the_wrist_joints_identifies_the_singularity() -> None:
-    """At q5 = 0 only wrist joints move without effect; over the shoulder, it is mostly others."""
+    """At q₅ = 0, only wrist joints move without effect; with the wrist above the shoulder, mostly
+    other joints do.
+    """
     from supple.papers.maciejewski_klein import configurations as cf
 
     for q, share in ((courses.WRIST, 1.0), (cf.over_shoulder(-1.0), None)):
@@ -171,8 +174,8 @@ def test_the_share_of_the_wrist_joints_identifies_the_singularity() -> None:
 
 
 def test_the_cost_of_filtering_is_the_counted_operations(ran: Ran) -> None:
-    """For n joints, J Jᵀ takes n²(n + 1)/2 operations, its Cholesky factor n(n² - 1)/6 +
-    n(n + 1)/2, a solution n² + n, and Jᵀz n²; the estimate adds a solution and 2n + 2.
+    """For n joints, J Jᵀ takes n²(n + 1)/2 operations, the Cholesky factor n(n² - 1)/6 + n(n +
+    1)/2, a solution n² + n, and Jᵀz n²; the estimate adds a solution and 2n + 2.
     """
     outcome = ran("mk-cost")
     curves, n = outcome.curves, outcome.curves["joints"]
@@ -180,7 +183,7 @@ def test_the_cost_of_filtering_is_the_counted_operations(ran: Ran) -> None:
     np.testing.assert_allclose(curves["damped.operations"], damped)
     np.testing.assert_allclose(curves["estimated.operations"], damped + n * n + n + 2 * n + 2)
     added = curves["filtered.operations"] - curves["estimated.operations"]
-    assert np.abs(np.diff(added, 3)).max() == 0  # at most quadratic in n
+    assert np.abs(np.diff(added, 3)).max() == 0  # a polynomial in n of degree 2 at most
     assert outcome.quantities["max_difference"] < 1e-10
     six = {name: curves[f"{name}.operations"][4] for name in ("damped", "estimated", "filtered")}
     found = outcome.quantities

@@ -20,15 +20,15 @@ def test_gains_of_the_note_are_norms_of_the_damped_inverse() -> None:
         )
 
 
-def test_the_bound_on_the_gain_is_reached_at_sigma_equal_to_rho(
+def test_the_gain_is_largest_at_sigma_equal_to_rho_and_reaches_its_bound_there(
     ran: Callable[[str], Outcome],
 ) -> None:
     found = ran("n-gain").quantities
     assert 1 - 1e-6 < found["max_scaled_gain"] <= 1 + 1e-12
     assert abs(found["scaled_gain_at_rho"] - 1) < 1e-12
     assert found["peak_sigma_over_rho"] == 1
-    # The scaled gain is 2 (σ/ρ)/((σ/ρ)² + 1), evaluated at σ/ρ = 1e-4: it is largest at σ = ρ, and
-    # not at the singularity.
+    # At σ/ρ = 1e-4, the scaled gain is 2 (σ/ρ)/((σ/ρ)² + 1): near the singularity, it is far below
+    # its maximum at σ = ρ.
     np.testing.assert_allclose(found["scaled_gain_at_singularity"], 2e-4 / (1 + 1e-8), rtol=1e-12)
     assert [claim.holds for claim in ran("n-gain").claims] == [True, True, True, False, True]
     assert 0.99 < found["largest_deviation"] <= 1 + 1e-9

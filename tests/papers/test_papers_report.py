@@ -26,8 +26,8 @@ Ran = Callable[[str], Outcome]
 
 @pytest.fixture(scope="session")
 def html(ran: Ran, drawn: Callable[[str], bytes]) -> str:
-    """Return the HTML page of all experiments; the suite draws a third of their figures."""
-    some = a_third(list(EXPERIMENTS), "svg")  # those that test_experiments.py draws as well
+    """Return the HTML page of all experiments; an ordinary run draws a third of their figures."""
+    some = a_third(list(EXPERIMENTS), "svg")  # test_experiments.py also draws these
 
     def finding(name: str) -> Finding:
         svg = drawn(name) if name in some else b'<svg xmlns="http://www.w3.org/2000/svg"/>'
@@ -37,7 +37,7 @@ def html(ran: Ran, drawn: Callable[[str], bytes]) -> str:
 
 
 class Elements(HTMLParser):
-    """A parser that collects all elements, and checks that they are closed."""
+    """A parser that collects all elements of a page and checks that each is closed."""
 
     VOID = ("meta", "link", "img", "br")
 
@@ -108,7 +108,7 @@ def test_the_paper_command_writes_the_html_report(tmp_path: Path) -> None:
 
 
 def test_experiments_in_separate_processes_give_the_same_numbers(ran: Ran) -> None:
-    """Experiments in separate processes give the same numbers."""
+    """The numbers are those of a run in one process."""
     names = ["n-gain", "mk-puma-b"]
     found = {each.name: each for each in find_all(names)}
     assert set(found) == set(names)
@@ -124,7 +124,7 @@ BROWSER = next((path for path in map(shutil.which, NAMES) if path), "")
 
 
 def opened(file: Path, profile: Path) -> tuple[str, list[str]]:
-    """Return the document as the browser parses it, and the messages of its console."""
+    """Return the document as parsed by a browser, and the messages of the browser's console."""
     done = subprocess.run(
         [
             BROWSER,
@@ -148,8 +148,8 @@ def opened(file: Path, profile: Path) -> tuple[str, list[str]]:
 
 @pytest.mark.skipif(not BROWSER, reason="no browser here: Debian has one in the package chromium")
 def test_a_browser_opens_the_report_and_fetches_nothing(html: str, tmp_path: Path) -> None:
-    """The page forbids the browser to fetch anything, and the console stays empty. To show that
-    the test can fail, a page with an external picture causes a message in the console.
+    """The page forbids the browser to fetch anything, and the console stays empty. A page with an
+    external picture causes a message in the console, so this test can fail.
     """
     file, other = tmp_path / "index.html", tmp_path / "other.html"
     file.write_text(html, encoding="utf-8")

@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def test_the_gain_of_one_link_is_largest_at_sigma_equal_to_alpha(ran: Ran) -> None:
-    """As in (46), σ/(σ² + α²) has its maximum 1/(2α) at σ = α."""
+    """As in (46), the maximum of σ/(σ² + α²) is 1/(2α)."""
     found = ran("w-one-link").quantities
     for name, alpha in (("0_10", 0.1), ("0_15", 0.15), ("0_20", 0.2)):
         np.testing.assert_allclose(found[f"alpha_{name}.peak"], 1 / (2 * alpha), rtol=1e-6)
@@ -31,13 +31,16 @@ def test_the_gain_of_one_link_is_largest_at_sigma_equal_to_alpha(ran: Ran) -> No
 # ---- counts ------------------------------------------------------------------------------------
 
 
-def test_operation_counts_of_the_jacobian_are_those_of_the_paper(ran: Ran) -> None:
+def test_operation_counts_of_the_jacobian_in_the_tool_frame_are_those_of_the_paper(
+    ran: Ran,
+) -> None:
     found = ran("w-counts").quantities
     for n in JOINTS:
         assert found[f"n{n}.multiplications"] == 26 * n - 20
         assert found[f"n{n}.multiplications_without_ones"] == 22 * n - 16
         assert found[f"n{n}.additions"] == 13 * n - 10
-        # The costs of a joint, as in tests/kinematics/test_operations.py, and of the tool's pose.
+        # The costs of each joint, as in tests/kinematics/test_operations.py, plus those of the
+        # tool's pose.
         assert found[f"n{n}.kernel_multiplications"] == 30 * n + 24
         assert found[f"n{n}.kernel_additions"] == 18 * n + 21
     assert found["max_difference"] < 1e-14
@@ -45,16 +48,18 @@ def test_operation_counts_of_the_jacobian_are_those_of_the_paper(ran: Ran) -> No
     assert all(claim.holds for claim in printed)
 
 
-def test_operation_counts_in_other_frames_are_those_of_the_paper(ran: Ran) -> None:
-    """In the base's frame J takes 26n - 31 multiplications and 13n - 19 additions for n > 2, mostly
-    for the pose. The claims about the Stanford arm are undecided, because the paper does not print
-    what its counts include.
+def test_operation_counts_in_the_base_frame_and_of_conversions_are_those_of_the_paper(
+    ran: Ran,
+) -> None:
+    """In the base's frame, J of n > 2 joints takes 26n - 31 multiplications and 13n - 19 additions,
+    most of them for the pose. The claims about the Stanford arm are undecided, because the paper
+    does not say what its counts include.
     """
     found = ran("w-counts").quantities
     for n in JOINTS[1:]:
         assert found[f"n{n}.base_multiplications"] == 26 * n - 31
         assert found[f"n{n}.base_additions"] == 13 * n - 19
-        # (27) for all joints but the first: 6 multiplications and 3 additions each, at most.
+        # (27) takes at most 6 multiplications and 3 additions for each joint but the first.
         columns = found[f"n{n}.base_operations"] - found[f"n{n}.pose_operations"]
         assert 9 * (n - 1) - 3 <= columns <= 9 * n
         assert found[f"n{n}.pose_operations"] > found[f"n{n}.base_operations"] / 2
@@ -65,7 +70,7 @@ def test_operation_counts_in_other_frames_are_those_of_the_paper(ran: Ran) -> No
     assert stanford == [None] * 3
 
 
-def test_products_with_zero_and_one_are_counted_separately() -> None:
+def test_products_with_zero_are_not_counted_and_products_with_one_are_counted_separately() -> None:
     tally = Tally()
     zero, one, x, y = (Counted(value, tally) for value in (0.0, -1.0, 2.0, 3.0))
     assert (x * y + x).value == 8
@@ -79,7 +84,7 @@ def test_products_with_zero_and_one_are_counted_separately() -> None:
 
 @pytest.mark.parametrize("n", [2, 4, 9])
 def test_the_recursion_gives_the_jacobian(n: int) -> None:
-    """The recursion's J equals differences of the tool's pose, in the tool's axes."""
+    """The recursion's J equals finite differences of the tool's pose, in the tool's axes."""
     rng = np.random.default_rng(n)
     arm, q = Arm.random(rng, "R" * n), rng.uniform(-3, 3, n)
     robot, h = arm.robot(), 1e-6
@@ -96,7 +101,7 @@ def test_the_recursion_gives_the_jacobian(n: int) -> None:
 # ---- condition ---------------------------------------------------------------------------------
 
 
-def test_the_damped_condition_number_exceeds_the_1200_of_the_paper(ran: Ran) -> None:
+def test_damped_condition_numbers_exceed_the_1200_of_the_paper(ran: Ran) -> None:
     found, claims = ran("w-conditioning").quantities, ran("w-conditioning").claims
     assert [claim.holds for claim in claims] == [False, False, True, True]
     for name in ARMS:
@@ -109,10 +114,10 @@ def test_the_damped_condition_number_exceeds_the_1200_of_the_paper(ran: Ran) -> 
 
 @pytest.mark.parametrize("name", ARMS)
 def test_the_damped_condition_number_is_at_least_1334_at_singularities(name: str) -> None:
-    """With Σσ² >= 6 and σ_6 = 0, the condition number is at least (1.2 + α²)/α² = 1334."""
+    """If Σσ² >= 6 and σ_6 = 0, then σ_1² >= 1.2, so the number is at least (1.2 + α²)/α² = 1334."""
     arm = ScaledArm.of(ARMS[name])
     q = arm.robot.random(200, seed=5)
-    q[:, 4] = 0  # the wrist's axes lie in one plane
+    q[:, 4] = 0  # the wrist axes lie in one plane
     for J in arm.jacobian(q):
         assert (np.linalg.norm(J, axis=0) >= 1 - 1e-12).all()
         assert np.linalg.cond(J.T @ J + 0.03**2 * np.eye(6)) >= (1.2 + 0.03**2) / 0.03**2
@@ -134,7 +139,9 @@ def damped(J: Array, v: Array, alpha: float) -> Array:
 
 
 def in_two_parts(J: Array, v: Array, tool: Array, alpha: float) -> Array:
-    """Solve for the first three joints at the wrist's center, then for the last three joints."""
+    """Solve the damped problem for the first three joints at the wrist's center, then for the last
+    three joints.
+    """
     center = J[:, :3] - np.cross(J[:, 3:], tool[..., None], axis=1)
     first = damped(center[..., :3], v[:, :3] - np.cross(v[:, 3:], tool), alpha)
     left = v[:, 3:] - np.einsum("kmn,kn->km", J[:, 3:, :3], first)
@@ -155,7 +162,7 @@ def test_the_decomposed_damped_solution_differs_from_the_full_one(
         off = np.linalg.norm(parts - whole, axis=1) / np.linalg.norm(whole, axis=1)
         moved = np.einsum("kmn,kn->km", J, parts - whole)
         twist = np.linalg.norm(moved, axis=1) / np.linalg.norm(v, axis=1)
-        some = slice(0, SAMPLES, 8)  # the medians and quantiles below are over all samples
+        some = slice(0, SAMPLES, 8)  # the experiment's medians and quantiles are over all samples
         ours = differences(J[some], v[some], alpha)
         np.testing.assert_allclose(ours, [off[some], twist[some]], rtol=1e-6, atol=1e-9)
         key = f"{alpha:g}".replace(".", "_")
@@ -176,7 +183,7 @@ def test_the_decomposed_damped_solution_differs_from_the_full_one(
 
 @pytest.mark.parametrize("n", [1, 4, 6, 7, 12])
 def test_cholesky_and_qr_factor_the_same_damped_matrix(n: int) -> None:
-    """RᵀR = ĴᵀĴ + α²I, and the operation counts agree with closed formulas."""
+    """RᵀR = ĴᵀĴ + α²I, and the counted operations agree with formulas."""
     J = np.random.default_rng(n).normal(size=(6, n))
     normal, qr = Cost(), Cost()
     L = normal_equations(J, 0.1, normal)
@@ -185,12 +192,12 @@ def test_cholesky_and_qr_factor_the_same_damped_matrix(n: int) -> None:
     np.testing.assert_allclose(
         R.T @ R, (J.T @ J)[np.ix_(order, order)] + 0.01 * np.eye(n), atol=1e-12
     )
-    assert (np.abs(np.diag(R))[:-1] >= np.abs(np.diag(R))[1:] - 1e-12).all()  # by pivoting
+    assert (np.abs(np.diag(R))[:-1] >= np.abs(np.diag(R))[1:] - 1e-12).all()  # because of pivoting
     assert 6 * normal.count == n**3 + 21 * n**2 + 14 * n
     assert qr.count == 15 * n * (n - 1) // 2 + 15 * n
 
 
-def test_costs_of_both_solvers_are_equal_at_30_joints(ran: Ran) -> None:
+def test_cholesky_and_qr_take_equally_many_operations_at_about_30_joints(ran: Ran) -> None:
     found = ran("w-solvers").quantities
     n = found["printed_crossing"]
     assert n**3 / 6 + 3.5 * n**2 + 7 / 3 * n == pytest.approx(8 * n**2 + 19 * n, rel=1e-12)
@@ -199,8 +206,8 @@ def test_costs_of_both_solvers_are_equal_at_30_joints(ran: Ran) -> None:
 
 
 def test_removing_a_row_can_reverse_the_velocity(ran: Ran) -> None:
-    """Links stretched at 45° can move only along (-1, 1). If (1, 1) is commanded, row x alone gives
-    (1, -1), and row y alone gives (-1, 1).
+    """Two links stretched at 45° can move their end only along (-1, 1). If (1, 1) is commanded, row
+    x alone gives (1, -1), and row y alone gives (-1, 1).
     """
     J = np.array([[-1.0, -0.5], [1.0, 0.5]])
     without_y, without_x = (J @ without_row(J, np.ones(2), row) for row in (1, 0))

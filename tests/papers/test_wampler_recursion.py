@@ -1,4 +1,6 @@
-"""W eqs. (20)-(27), for all joints and twists, give supple's Jacobians and the paper's counts."""
+"""The recursion of W, (20) to (27), gives supple's Jacobians and the paper's operation counts, for
+all joints and twists.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def test_wamplers_recursion_gives_the_jacobian_of_supple_in_every_frame(
             found = values(motion.jacobian(frame)).T
             np.testing.assert_allclose(found, robot.jacobian(q, axes=axes), atol=1e-12)
         for link in range(n):
-            # The z axis of link i's frame is the axis of joint i; the frame moves with the joint.
+            # The frame of link i has the axis of joint i as its z axis, and moves with joint i.
             C = values(motion.into("base")[link])
             found = values(motion.jacobian(link)).T
             expected = np.vstack([C.T @ world[:3], C.T @ world[3:]])
@@ -50,7 +52,9 @@ def test_wamplers_recursion_gives_the_jacobian_of_supple_in_every_frame(
 
 
 @pytest.mark.parametrize("kinds", KINDS)
-def test_torques_computed_link_by_link_are_those_of_the_transpose(kinds: str) -> None:
+def test_torques_computed_link_by_link_are_the_transposed_jacobian_times_the_wrench(
+    kinds: str,
+) -> None:
     rng, n = np.random.default_rng(2), len(kinds)
     arm, q, wrench = Arm.random(rng, kinds, False), rng.uniform(-2, 2, n), rng.normal(size=6)
     tally = Tally()
@@ -75,8 +79,8 @@ def test_a_conversion_for_any_twist_takes_8_products_and_4_sums(n: int) -> None:
     rng, tally = np.random.default_rng(4), Tally()
     Arm.random(rng, "R" * n, right_angles=False).motion(rng.uniform(-2, 2, n), tally)
     assert (tally.multiplications, tally.by_one) == (8 * (n - 1), 0)
-    # To convert a vector to the next axes, the paper counts 4 additions (rotations about z and x);
-    # a product with the 3 × 3 matrix takes 5. Adding the link's offset takes 2 more.
+    # To convert a vector to the next axes, the paper counts 4 additions, by rotations about z and
+    # x; the product with a 3 × 3 matrix takes 5. Adding the offset of the link takes 2 more.
     assert tally.additions == (5 + 2) * (n - 1)
 
 
@@ -88,7 +92,7 @@ def test_a_prismatic_joint_costs_fewer_operations_than_a_revolute_one() -> None:
     assert sliding.multiplications < turning.multiplications
 
 
-def test_the_stanford_arm_of_the_recursion_is_that_of_the_library() -> None:
+def test_the_stanford_arm_of_the_recursion_has_the_kinematics_of_supples_stanford_arm() -> None:
     q = np.array([0.3, 0.5, 0.7, 0.4, 0.6, 0.8])
     robot = supple.load("stanford")
     found = values(stanford(0.263).motion(q).jacobian("base")).T
@@ -110,7 +114,7 @@ def test_solvers_with_counted_operations_give_damped_and_exact_solutions(
 
 
 @pytest.mark.parametrize("frames", [(0, 3), (1, 4), (2, 3), (3, 3), (5, 5)])
-def test_the_wrist_decomposition_with_counted_operations_is_the_step_of_supple(
+def test_the_counted_wrist_decomposition_gives_the_result_of_supples_step(
     frames: tuple[int, int],
 ) -> None:
     rng, tally = np.random.default_rng(7), Tally()
@@ -126,14 +130,15 @@ def test_the_wrist_decomposition_with_counted_operations_is_the_step_of_supple(
 
 
 def test_counts_of_the_stanford_arm_are_near_the_printed_ones() -> None:
-    # The paper's counts are 42 and 28, 210 and 140, 66 and 38. What they include is stated in the
-    # author's thesis; in this test v̂ is given in the frame of the problem. The multiplications of
-    # the two problems with the wrist agree within 3.
+    # The paper's counts are 42 and 28, 210 and 140, 66 and 38. The author's thesis states what they
+    # include; in this test, v̂ is given in the frame of the problem. In the two problems with the
+    # wrist, the numbers of multiplications agree within 3.
     found = {name: (t.multiplications, t.additions) for name, t in stanford_counts().items()}
     assert abs(found["wrist"][0] - 42) <= 3
     assert abs(found["damped_wrist"][0] - 66) <= 3
     for name, printed in (("wrist", 28), ("damped_wrist", 38), ("damped", 140)):
         assert found[name][1] <= printed
     assert found["damped"][0] <= 210
-    # The ratio in the paper's remarks: splitting saves more than half of the damped solution.
+    # The paper remarks that splitting saves more than half of the operations of the damped
+    # solution.
     assert 2 * sum(found["damped_wrist"]) < sum(found["damped"])
