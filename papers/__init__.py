@@ -1,8 +1,8 @@
 """Experiments from five texts on damped least squares, reproduced by `supple paper`.
 
-One module per text. Experiments are short, use only supple's public names, and report whether each
-claim holds. Parameters can be changed, as in `EXPERIMENTS["mk-two-link"](max_gain=1.5)`, and curves
-are available as arrays, as in `outcome.curves["variable.error"]`.
+There is one folder or module for each text. Experiments are short, use only supple's public names,
+and report whether each claim holds. A call such as `EXPERIMENTS["mk-two-link"](max_gain=1.5)`
+changes a parameter, and `outcome.curves["variable.error"]` is a curve as an array.
 """
 
 from supple.papers import buss, deo_walker, maciejewski_klein, note, wampler

@@ -1,7 +1,8 @@
 """Experiments of a paper, and their outcomes.
 
-An experiment follows the paper: its robot, path and methods, then its claims and figure. The
-decorator makes it from a function; `supple.papers.EXPERIMENTS` lists all experiments.
+An experiment repeats the paper's robot, path and methods, compares its claims and draws its figure.
+The decorator `experiment` makes an experiment from a function; `supple.papers.EXPERIMENTS` lists
+all experiments.
 
     @experiment(
         "n-gain", paper="N", figure="eq. (1)", title="...", deviations=("...",),
@@ -11,7 +12,7 @@ decorator makes it from a function; `supple.papers.EXPERIMENTS` lists all experi
         ...
         return Outcome(quantities, claims, draw, (Table("ratio", {"ratio": x, "gain": y}),))
 
-To run it with other values, pass them by name: `EXPERIMENTS["n-gain"](spread=2)`.
+To change values of parameters, pass them by name: `EXPERIMENTS["n-gain"](spread=2)`.
 """
 
 from __future__ import annotations
@@ -107,9 +108,9 @@ class Claim:
     Attributes:
         paper: The statement of the paper.
         measured: The measured result, with units.
-        holds: Whether the two agree; None if the text does not say enough to decide it.
-        why: The reason for the verdict.
-        own: Whether the statement is supple's, not the paper's. It is shown as such, and not
+        holds: Whether statement and measurement agree; None if the text is too vague to decide.
+        why: The reason for the value of `holds`.
+        own: Whether the statement is supple's, not the paper's. Such a statement is marked, and not
             counted among the claims of the papers.
     """
 
@@ -125,13 +126,13 @@ class Claim:
 
     @property
     def statement(self) -> str:
-        """The statement, marked if it is not the paper's."""
+        """The statement of the claim, with a prefix if it is not the paper's."""
         return f"{OWN}{self.paper}" if self.own else self.paper
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Curves with a common abscissa: columns of equal length, written to one CSV file.
+    """Curves with a common abscissa, as columns of equal length for one CSV file.
 
     Attributes:
         over: Name of the abscissa, which is one of the columns.
@@ -199,12 +200,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment with its name on the command line; call it to run it.
+    """An experiment, which runs when it is called.
 
         outcome = EXPERIMENTS["mk-two-link"](max_gain=1.5)
 
     Attributes:
-        name: Name such as `mk-two-link`.
+        name: Name on the command line, such as `mk-two-link`.
         paper: Key of the paper in `PAPERS`.
         figure: Figure, section or equation of the paper.
         title: Subject in a few words.
@@ -248,7 +249,7 @@ class Experiment:
             ) from error
 
     def settings(self, values: Mapping[str, object]) -> dict[str, float]:
-        """Return the value of every parameter: the given one after checking it, or the default."""
+        """Return the value of every parameter: the checked value in `values`, or the default."""
         named = {each.name: each for each in self.parameters}
         for name in values:
             if name not in named:
@@ -287,7 +288,7 @@ def experiment(
 
 
 def each(items: Iterable[T], progress: Progress) -> Iterable[T]:
-    """Yield the items of the outermost loop of an experiment, and report progress."""
+    """Yield the items of an experiment's outermost loop and report the fraction done."""
     every = list(items)
     for done, item in enumerate(every):
         progress(done / len(every))

@@ -1,6 +1,6 @@
 """A lecture note on the damped pseudo-inverse (N): the bound on its gain.
 
-‖J*‖ = max σ/(σ² + ρ²) <= 1/(2ρ),      J* = Jᵀ(J Jᵀ + ρ² I)⁻¹,      with equality at σ = ρ
+‖J*‖ = max σ/(σ² + ρ²) <= 1/(2ρ),      J* = Jᵀ(J Jᵀ + ρ² I)⁻¹,      with equality if some σ = ρ
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
         J = random_jacobians(rng, shape, rho, spread, matrices)
         largest = max(largest, float((2 * rho * gains(J, rho)).max()))
         off = max(off, deviation(J, rho, rng))
-    ratio = np.logspace(-spread, spread, 401)  # σ/ρ; one of them is 1
+    ratio = np.logspace(-spread, spread, 401)  # values of σ/ρ, among them 1
     curve = 2 * gains(ratio[:, None, None], 1.0)
     peak = int(curve.argmax())
-    far = float(np.abs(curve[-1] / 2 * ratio[-1] - 1))  # error relative to 1/σ, at σ = 1e4 ρ
+    far = float(np.abs(curve[-1] / 2 * ratio[-1] - 1))  # relative deviation from 1/σ at σ = 1e4 ρ
     quantities = {
         "max_scaled_gain": largest,
         "scaled_gain_at_rho": curve[peak],
@@ -140,7 +140,7 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
 def deviation(J: Array, rho: float, rng: np.random.Generator) -> float:
     """Return the largest ‖J(J⁺ − J*)V‖/‖V‖ over all J (k, m, n), each with a random velocity V."""
     V = rng.normal(size=J.shape[:2])
-    # Half of the velocities are along the singular direction.
+    # Every second velocity is along the direction with the smallest singular value.
     V[::2] = np.linalg.svd(J)[0][::2, :, J.shape[1] - 1]
     many = supple.Linearization(J, V)
     damped = supple.DLS(supple.damping.Constant(rho**2))(many)

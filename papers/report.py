@@ -1,4 +1,4 @@
-"""The results as one self-contained page of HTML, or as Markdown."""
+"""Reports of the results, as one self-contained page of HTML or as Markdown."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ _MARKS = str.maketrans({"|": r"\|", "*": r"\*"})  # characters with a meaning in
 
 
 def held(findings: Sequence[Finding]) -> str:
-    """Return a sentence with the number of the papers' claims that hold. Statements of supple's
-    own are counted separately.
+    """Return a sentence with the number of the papers' claims that hold, and separately the number
+    of supple's own statements that hold.
     """
     claims = [claim for finding in findings for claim in finding.of_paper]
     holding = sum(finding.holding for finding in findings)
@@ -208,7 +208,7 @@ def prose(text: str) -> str:
 
 
 def verdict(holds: bool | None) -> str:
-    """Return the verdict in words, with a mark that does not depend on color."""
+    """Return the verdict as words and a mark, which can be read without color."""
     return {True: "✓ holds", False: "✗ does not", None: "? undecided"}[holds]
 
 

@@ -21,7 +21,7 @@ SLOWEST = ("mk-paths", "buss-double-y")  # started first, so that all processes 
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of an experiment as plain data, which can be sent between processes.
+    """The outcome of an experiment as plain data, which one process can send to another.
 
     Attributes:
         name: Name of the experiment.
@@ -63,7 +63,7 @@ def find(
     curves: bool = False,
     values: Mapping[str, float] = MappingProxyType({}),
 ) -> Finding:
-    """Run one experiment; draw its figure and keep its curves on request."""
+    """Run one experiment; draw its figure if `figure`, and keep its curves if `curves`."""
     begin = time.perf_counter()
     outcome = EXPERIMENTS[name](**values)
     svg = style.rendered(outcome, name, "svg") if figure else b""
@@ -83,12 +83,12 @@ def find_all(
     The slowest experiments are started first. `values` replace the defaults of parameters in all
     experiments. An interrupt, an error or `close` ends the processes immediately.
     """
-    own = getattr(os, "sched_getaffinity", None)  # counts the cores of this process only
+    own = getattr(os, "sched_getaffinity", None)  # not on all systems
     workers = min(len(names), len(own(0)) if own else os.cpu_count() or 1)
     if workers <= 1:
         yield from (find(name, figure, curves, values) for name in names)
         return
-    # "spawn", because a forked process inherits the compiled code's locks but not its threads.
+    # Processes are spawned, because a fork inherits locks of compiled code, but not its threads.
     context = multiprocessing.get_context("spawn")
     names = sorted(names, key=lambda name: name not in SLOWEST)
     others = set(multiprocessing.active_children())
@@ -100,7 +100,7 @@ def find_all(
                 yield done.result()
         except BaseException:
             for process in set(multiprocessing.active_children()) - others:
-                process.terminate()  # the pool itself would wait for the experiments to finish
+                process.terminate()  # without it, the pool waits for the experiments
             pool.shutdown(cancel_futures=True)
             raise
 
@@ -110,12 +110,13 @@ def _interrupts_delayed() -> Iterator[None]:
     """Delay interrupts of this process, and block them in processes that start in the context.
 
     Ctrl-C reaches the whole process group, and a worker that is still importing would print a
-    traceback. A signal mask is inherited, so it protects the worker from its first instruction
-    on. It does not protect this process: another thread (of BLAS, for example) can receive the
-    signal, and Python then calls the handler in the main thread. So the handler is replaced, too.
+    traceback. A worker inherits the signal mask of this process, which protects the worker from its
+    first instruction on. The mask does not protect this process: another thread (of BLAS, for
+    example) can receive the signal, and Python then calls the handler in the main thread.
+    Therefore, the handler is replaced, too.
     """
     came = []
-    main = threading.current_thread() is threading.main_thread()  # only it may set a handler
+    main = threading.current_thread() is threading.main_thread()  # only it sets handlers
     masks = hasattr(signal, "pthread_sigmask")  # Windows has no signal masks
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else set()
     handler = signal.signal(signal.SIGINT, lambda *_: came.append(True)) if main else None

@@ -1,7 +1,7 @@
 """The common style of the papers' figures: line styles, panels, labels next to the curves.
 
-Line styles differ as well as colors, so that figures can be printed in gray. Curves are labeled
-directly where there is room.
+Curves differ in line style as well as in color, so that figures can be printed in gray. Where there
+is room, labels are next to the curves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[np.floating[Any]]
 
-# Colors and line styles of the methods, in order; without yellow, which is hard to see on white.
+# Colors and line styles of the methods, in order. Yellow is left out: it is hard to see on white.
 STYLES: tuple[tuple[str, Any], ...] = (
     (palette.VERMILION, "-"),
     (palette.BLUE, (0, (5, 1.5))),
@@ -41,7 +41,7 @@ SIZE = (9.5, 6.5)  # [inch]; `draw` may set another
 
 
 def rendered(outcome: Outcome, name: str, format: str) -> bytes:
-    """Return the figure as a file in one of `FORMATS`: the same bytes for the same numbers."""
+    """Return the figure as bytes in one of `FORMATS`; the same numbers give the same bytes."""
     return written(laid_out(outcome), name, format)
 
 
@@ -54,12 +54,12 @@ def laid_out(outcome: Outcome) -> Figure:
         figure = Figure(figsize=SIZE, layout="constrained")
         outcome.draw(figure)
         check_annotations(figure)
-        figure.set_layout_engine(None)  # laid out once: writing a file does not do it again
+        figure.set_layout_engine(None)  # writing a file then does not change the layout
     return figure
 
 
 def written(figure: Figure, name: str, format: str) -> bytes:
-    """Return a figure as a file in one of `FORMATS`."""
+    """Return a figure as the bytes of a file in one of `FORMATS`."""
     import matplotlib
 
     file = io.BytesIO()
@@ -158,7 +158,7 @@ def contain(ax: Axes, points: ArrayLike) -> None:
 def note(
     ax: Axes, text: str, at: tuple[float, float], to: tuple[float, float] | None = None
 ) -> None:
-    """Write text into the panel, in data coordinates, with an arrow if `to` is given. The panel's
+    """Write text at a place in data coordinates, with an arrow to `to` if it is given. The panel's
     limits grow to contain both places, because Matplotlib omits annotations outside of a panel.
     """
     contain(ax, [at, at if to is None else to])
@@ -196,7 +196,7 @@ def spectrum(ax: Axes, sigma: Array) -> None:
 
 
 def apart(heights: ArrayLike, gap: float) -> Array:
-    """Return decreasing heights of labels, moved as little as possible to be `gap` or more apart.
+    """Return the decreasing heights of labels, moved apart where their distance is less than `gap`.
 
     Labels that are too close are spread about their mean.
     """
@@ -218,9 +218,9 @@ def arms(ax: Axes, joints: Array, number: int, **how: Any) -> None:
     """Draw an arm in several configurations, later ones darker.
 
     Args:
-        ax: The panel, which is given equal scales.
+        ax: The panel, whose two axes are given equal scales.
         joints: Positions of the joints from the base to the hand (K, joints, 2) [m].
-        number: Index of the method, which determines the color.
+        number: Index of the method, which sets the color.
         how: Other options of the lines.
     """
     color = style_of(number)["color"]

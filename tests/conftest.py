@@ -6,7 +6,8 @@ import gc
 import os
 import sys
 
-# With a process on each core, BLAS threads only wait for each other. Set before NumPy is imported.
+# Tests run in a process per core, where BLAS threads would only wait for each other. NumPy reads
+# the variable when it is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections.abc import Callable, Iterator
@@ -33,10 +34,10 @@ TOGETHER = ("tests/papers/",)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process of `pytest -n` one file at a time, so that its caches are filled once."""
+    """Give each process of `pytest -n` whole files, so that each file fills its caches once."""
     from xdist.scheduler import LoadScopeScheduling
 
-    together = (*TOGETHER, "tests/gpu/") if devices() else TOGETHER  # they share one GPU
+    together = (*TOGETHER, "tests/gpu/") if devices() else TOGETHER  # all GPU tests use one GPU
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
@@ -46,7 +47,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse test ids that differ between processes, because `pytest -n` compares them."""
+    """Refuse test ids with memory addresses, which differ between the processes of `pytest -n`."""
     for item in items:
         if " at 0x" in item.nodeid:
             message = "a test id contains an address in memory; use ids=without_addresses"

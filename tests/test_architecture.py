@@ -23,7 +23,7 @@ def names_in(cell: str) -> list[str]:
 
 
 def read_tables() -> list[tuple[list[str], set[str]]]:
-    """Return the rows of both tables: some places, and the places that each of them may import."""
+    """Return the rows of both tables: the places of a row, and the places that they may import."""
     rows: list[tuple[list[str], set[str]]] = []
     for places, allowed in ROW.findall(TABLES):
         above = rows[-1][1] if allowed.startswith("these and ") else set()
@@ -52,7 +52,7 @@ MODULE_NAMES = {module_of(path) for path in MODULES}
 
 
 def place_of(module: str) -> str:
-    """Return a module's row of the table: supple.describe for supple.describe.urdf."""
+    """Return the place of a module in the table: supple.describe for supple.describe.urdf."""
     return ".".join(module.split(".")[:2])
 
 
@@ -62,7 +62,7 @@ def parsed(path: Path) -> ast.AST:
 
 
 def imported(path: Path, types: bool = True) -> set[str]:
-    """Return the modules of supple that a file imports; `types` includes those for type checks."""
+    """Return the modules of supple that a file imports; `types` adds imports for type checkers."""
     found: set[str] = set()
     nodes = [parsed(path)]
     while nodes:
@@ -90,7 +90,7 @@ def test_the_tables_of_the_architecture_page_name_every_folder() -> None:
     assert sorted(place for place in ALLOWED if place.endswith("/")) == GROUPS
 
 
-def test_the_tables_of_the_architecture_page_have_few_rows() -> None:
+def test_the_tables_of_the_architecture_page_have_at_most_25_rows() -> None:
     assert len(ROWS) <= 25
 
 
@@ -108,12 +108,12 @@ def is_code(path: Path) -> bool:
 
 
 @each("path", MODULES)
-def test_modules_import_only_from_folders_listed_above_theirs(path: Path) -> None:
+def test_modules_import_only_from_folders_allowed_by_the_table(path: Path) -> None:
     place = place_of(module_of(path))
     if place == "supple":
         return  # the package itself imports the public names of all folders
     theirs = {place_of(name) for name in imported(path) if name.split(".")[0] == "supple"}
-    if "supple" in ALLOWED[place]:  # such modules may use all public names
+    if "supple" in ALLOWED[place]:  # modules of this row may use all public names
         theirs = {"supple" if name.removeprefix("supple.") in PUBLIC else name for name in theirs}
     assert theirs <= ALLOWED[place] | {place}
 
@@ -139,7 +139,7 @@ def header_name(path: Path) -> str:
 
 
 def group_of(header: str) -> str:
-    """Return a header's row of the table: math/ for math/linalg/svd.hpp."""
+    """Return the place of a header in the table: math/ for math/linalg/svd.hpp."""
     return header.split("/")[0] + "/"
 
 
@@ -149,7 +149,7 @@ def included(path: Path) -> set[str]:
 
 
 @each("group", GROUPS)
-def test_headers_include_only_groups_above(group: str) -> None:
+def test_headers_include_only_headers_of_allowed_groups(group: str) -> None:
     for path in sorted((INCLUDE / group).rglob("*.hpp")):
         wrong = {name for name in included(path) if group_of(name) not in ALLOWED[group] | {group}}
         assert not wrong, header_name(path)
@@ -160,14 +160,14 @@ def test_headers_do_not_include_each_other_in_a_circle() -> None:
     assert list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
-# All modules that users import; those without `__all__`, such as `supple.torch`, export everything.
+# All modules that users import, except those without `__all__`, such as `supple.torch`.
 PUBLIC_MODULES = ["supple", "supple.cluster", "supple.describe", "supple.gpu"] + [
     f"supple.{name}" for name in supple.__all__ if inspect.ismodule(getattr(supple, name))
 ]
 
 
 @each("name", PUBLIC_MODULES)
-def test_a_public_module_shows_its_public_names_only(name: str) -> None:
+def test_dir_of_a_public_module_lists_only_documented_public_names(name: str) -> None:
     module = importlib.import_module(name)
     assert dir(module) == sorted(module.__all__)
     for public in module.__all__:
@@ -178,13 +178,13 @@ def test_at_most_40_public_names_are_at_top_level() -> None:
     assert len(PUBLIC - {"__version__"}) <= 40
 
 
-def test_each_public_object_is_exported_once() -> None:
+def test_each_public_object_is_exported_by_one_module_only() -> None:
     modules = [importlib.import_module(name) for name in PUBLIC_MODULES]
     objects = [getattr(module, name) for module in modules for name in module.__all__]
     assert len({id(one) for one in objects}) == len(objects)
 
 
-def test_no_public_function_is_also_a_module() -> None:
+def test_no_public_function_has_the_name_of_a_module() -> None:
     functions = [name for name in PUBLIC if inspect.isroutine(getattr(supple, name))]
     assert "solve" in functions
     assert not [name for name in functions if f"supple.{name}" in MODULE_NAMES]

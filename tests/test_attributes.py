@@ -18,7 +18,7 @@ LINE = np.repeat(UR5E.fk(START)[None], 5, axis=0)
 LINE[:, 0, 3] += np.linspace(0, 0.05, 5)
 FOLLOWED = sp.plan_path(UR5E, LINE)
 
-# Objects of public classes without an example in test_copies.py.
+# Examples of the public classes that have none in test_copies.py.
 MORE = (sp.Servo(PANDA, dt=0.01), FOLLOWED, FOLLOWED.pieces[0])
 # Attributes that can be set; tests/control/test_changed_limits.py, tests/motion/test_stateful.py
 # and tests/collision/test_guarded_servo.py show their effect.
@@ -27,13 +27,13 @@ OBJECTS = [one for one in (*EXAMPLES, *MORE) if not isinstance(one, Enum | BaseE
 
 
 def test_every_public_class_has_an_example_in_this_file() -> None:
-    """Members of an Enum and errors are left out, because Python defines their attributes."""
+    """Enums and errors need no example, because Python defines their attributes."""
     plain = {one for one in public_classes() if not issubclass(one, Enum | BaseException)}
     assert plain | {paths.JointPath, paths.PlannedPath} <= {type(one) for one in OBJECTS}
 
 
 @each("one", OBJECTS, ids=lambda one: type(one).__name__)
-def test_no_attribute_is_set_without_an_effect(one: object) -> None:
+def test_setting_an_attribute_that_has_no_effect_raises_an_error(one: object) -> None:
     settable: set[str] = SETTABLE.get(type(one), set())
     names = {name for name in dir(one) if not name.startswith("_")}
     assert settable <= names
@@ -53,7 +53,7 @@ def test_no_attribute_is_set_without_an_effect(one: object) -> None:
         ("limit", "those that can be set are limits and world"),
     ],
 )
-def test_setting_an_attribute_of_a_servo_gets_a_hint(name: str, instead: str) -> None:
+def test_the_error_about_setting_a_servo_attribute_has_a_hint(name: str, instead: str) -> None:
     servo = sp.Servo(PANDA, dt=0.01)
     before = repr(servo)
     with pytest.raises(AttributeError, match=instead):

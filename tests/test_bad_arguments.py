@@ -53,7 +53,7 @@ class Unconvertible:
 
 
 def with_task(kind: Any, **fields: object) -> object:
-    """Apply a task to a robot, so that the names in the task are looked up."""
+    """Create a task and apply it to a Panda, which looks up the names of frames in the task."""
     return kind(**fields).on(PANDA)
 
 
@@ -159,7 +159,7 @@ def kwarg(function: Call, *args: object, name: str, **more: object) -> Call:
     return lambda x: function(*args, **{**more, name: x})
 
 
-# Other arguments: numbers, names, tasks, steps, objects.
+# Arguments that are not arrays (numbers, names, tasks, steps, objects): a call that takes one.
 OTHERS: dict[str, Call] = {
     "load": sp.load,
     "urdf": sp.urdf,
@@ -334,7 +334,7 @@ VALUES: dict[str, Callable[[], object]] = {
 }
 
 
-# Callables given by the user, whose errors propagate.
+# Arguments that are functions of the user; an error that such a function raises propagates.
 CALLED = ("simulate constant target", "simulate constant velocity", "simulate targets",
           "simulate target", "simulate velocity", "simulate targets alone", "simulate step",
           "explain step",
@@ -342,7 +342,7 @@ CALLED = ("simulate constant target", "simulate constant velocity", "simulate ta
 
 
 def refused(call: Call, given: object) -> sp.errors.SuppleError | None:
-    """Return the error of supple, if any; other errors and warnings propagate."""
+    """Return the error of supple that a call raises, or None; other exceptions propagate."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -352,7 +352,7 @@ def refused(call: Call, given: object) -> sp.errors.SuppleError | None:
     return None
 
 
-def test_no_argument_is_listed_in_both_tables_of_this_file() -> None:
+def test_no_argument_is_listed_in_both_arrays_and_others() -> None:
     assert not ARRAYS.keys() & OTHERS.keys()
 
 
@@ -421,7 +421,7 @@ def test_arrays_with_invalid_numbers_are_refused(argument: str, spoilt: str) -> 
 
 
 @each("shape", [(3, 4), (2, 4, 3), (4,), (3,)])
-def test_targets_of_another_shape_get_an_error_with_the_right_shape(shape: tuple[int, ...]) -> None:
+def test_the_error_about_misshaped_targets_names_the_right_shape(shape: tuple[int, ...]) -> None:
     with pytest.raises(
         sp.errors.InputError, match=r"shape \(\.\.\., 4, 4\); given: an array of shape"
     ):
@@ -429,7 +429,7 @@ def test_targets_of_another_shape_get_an_error_with_the_right_shape(shape: tuple
 
 
 @each("huge", [1e13, 1e308, np.finfo(np.float64).max])
-def test_huge_joint_limits_count_as_infinite(huge: float) -> None:
+def test_joint_limits_of_1e13_and_more_become_infinite(huge: float) -> None:
     robot = sp.dh(TABLE, limits=[[-huge, huge], [-1.0, 1.0]])
     assert np.array_equal(robot.lower, [-np.inf, -1.0])
     assert np.array_equal(robot.upper, [np.inf, 1.0])

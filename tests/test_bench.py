@@ -1,4 +1,4 @@
-"""bench/position.py verifies solutions independently, and bench/constants.py sets constants."""
+"""The programs in bench/ judge solutions independently and set the constants that they vary."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_judge_of_the_benchmark_rejects_wrong_solutions(tmp_path: Path) -> N
     robot = sp.urdf(tmp_path / "robot.urdf")
     right = solve(robot, random.targets).q
     turned, outside = right.copy(), right.copy()
-    turned[:, 0] += 2e-3  # nearly at the target
+    turned[:, 0] += 2e-3  # off the target by about 2e-3
     outside[:, 0] += 2 * np.pi  # at the target, but beyond a limit
     for q, good in ((right, True), (turned, False), (outside, False)):
         answers = Answers()
@@ -66,7 +66,7 @@ def test_the_judge_of_the_benchmark_rejects_wrong_solutions(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("bench")
-def test_the_benchmark_knows_the_closest_pose_beyond_the_boundary(tmp_path: Path) -> None:
+def test_the_judge_accepts_the_closest_configurations_to_poses_out_of_reach(tmp_path: Path) -> None:
     import arms
     import position
     import supple as sp
@@ -87,7 +87,7 @@ def test_the_benchmark_knows_the_closest_pose_beyond_the_boundary(tmp_path: Path
 
 
 @pytest.mark.usefixtures("bench")
-def test_urdf_files_of_the_benchmark_arms_equal_the_robots(
+def test_urdf_files_of_the_benchmark_arms_describe_the_same_robots(
     robot_files: Callable[[str, str], Path],
 ) -> None:
     import arms
@@ -132,7 +132,7 @@ int main() {{
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, float]]:
-    """Return a function from a value of SUPPLE_CONSTANT to the kernel's constants by key."""
+    """Return a function that maps a value of SUPPLE_CONSTANT to the kernel's constants, by key."""
     folder = tmp_path_factory.mktemp("constants")
     for path, text in constants.sources().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[st
 def test_each_constant_of_the_kernel_can_be_set_in_the_environment(
     printed: Callable[[str], dict[str, float]],
 ) -> None:
-    """Without a setting, constants have the values of the table; a setting changes only its own."""
+    """Without a setting, constants have the values of the table; a setting changes one constant."""
     usual, every = printed(""), constants.constants()
     assert len(usual) > 40
     for key, value in usual.items():
@@ -176,8 +176,8 @@ def test_each_constant_of_the_kernel_can_be_set_in_the_environment(
             assert changed == pytest.approx({key: other}, rel=1e-7)
 
 
-def test_each_constant_is_rewritten_once() -> None:
-    """A constant is replaced by a value from the environment in C++, and by a number elsewhere."""
+def test_setting_a_constant_replaces_one_place_in_the_sources() -> None:
+    """C++ sources read a tuned constant from the environment; other sources get its new number."""
     sources = constants.sources()
     for key, one in constants.constants().items():
         low, usual, high = one.values()
@@ -193,8 +193,8 @@ def test_each_constant_is_rewritten_once() -> None:
             ast.parse(other)
 
 
-def test_the_report_lists_changed_counts_and_times() -> None:
-    """The report lists counts that change, and times that change alike in all rounds."""
+def test_the_report_on_constants_lists_counts_and_times_that_change_alike_in_all_rounds() -> None:
+    """A time whose change has another sign in another round is not listed."""
     usual = {"count": 10.0, "same": 1.0, "solved [%]": 100.0, "µs": 1.0}
     low = usual | {"count": 20.0, "solved [%]": 99.9, "µs": 1.2}
     rounds = [[{"work": low}, {"work": usual}, {"work": usual | {"µs": high}}] for high in (2, 0.5)]
@@ -220,7 +220,7 @@ def test_the_index_of_the_benchmarks_lists_every_program_and_result() -> None:
 
 
 def test_the_gpu_benchmark_has_the_options_of_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tries as many seeds for a target as a solver does."""
+    """For each target, the benchmark tries as many seeds as a solver does."""
     monkeypatch.syspath_prepend(BENCH)
     import gpu
     import supple as sp
@@ -231,7 +231,7 @@ def test_the_gpu_benchmark_has_the_options_of_a_solver(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("names", [("panda", "panda_hand_tcp"), ("double_y", "E0", "E1")])
-def test_the_first_call_of_the_gpu_benchmark_runs_without_a_gpu(
+def test_the_program_that_times_a_first_gpu_call_also_runs_on_the_cpu(
     names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(BENCH)

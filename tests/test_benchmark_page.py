@@ -14,8 +14,8 @@ TIME = re.compile(r"([0-9.]+) (?:µs|ns)")
 
 
 @each("row", ROWS)
-def test_times_are_those_of_the_result_file(row: str) -> None:
-    """The two times of a row are in one paragraph or table of the result file."""
+def test_both_times_of_a_row_are_in_its_result_file(row: str) -> None:
+    """The result file has both times in one paragraph or table."""
     (name,) = re.findall(r"\.\./(bench/results/[^)]*)\)", row)
     results = (ROOT / name).read_text()
     times = TIME.findall(row)
@@ -34,7 +34,7 @@ def test_the_benchmark_page_shows_rows_where_other_libraries_are_ahead() -> None
     assert sum(ratio <= 1 for ratio in ratios) >= 3
 
 
-def test_numbers_outside_the_table_are_in_some_result_file() -> None:
+def test_times_outside_the_table_are_in_some_result_file() -> None:
     text = PAGE[PAGE.index("## Where others") :]
     results = "\n".join(file.read_text() for file in (ROOT / "bench/results").glob("*.md"))
     assert TIME.findall(text)

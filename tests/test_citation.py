@@ -1,4 +1,4 @@
-"""The citation in README.md is that of CITATION.cff."""
+"""The citations in README.md and CITATION.cff agree."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from cases import each
 from generated import robot, seeds
 
 ROOT = Path(__file__).parents[1]
-# The functions themselves, and a figure, which draws the position of a joint inside its range.
+# `integrate` and `difference` themselves, and a figure that draws joints inside their ranges.
 EXEMPT = {
     "src/supple/kinematics/configuration.py",
     "include/supple/robot/configuration.hpp",
@@ -44,7 +44,7 @@ MAKERS = {
     *("integrate", "from_kernel", "within_limits", "clipped", "mirrored", "interpolated"),
     *("neutral", "unwound", "advanced", "tracked"),
 }
-# Functions of NumPy that return a configuration if one of their arguments is one.
+# Functions of NumPy that return a configuration if an argument is a configuration.
 KEEPERS = {
     *("append", "array", "asarray", "ascontiguousarray", "broadcast_to", "clip", "concatenate"),
     *("copy", "repeat", "reshape", "stack", "take_along_axis", "tile", "vstack", "where"),
@@ -55,7 +55,7 @@ Names = frozenset[str]
 def is_configuration(node: ast.expr, known: Names = frozenset()) -> bool:
     """Return whether an expression is a configuration, some of its joints, or a multiple of it.
 
-    The variables `known` are configurations.
+    The variables named in `known` are configurations.
     """
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
@@ -137,12 +137,12 @@ def _adds(node: ast.AST, known: Names) -> bool:
 
 # ---- C++ and CUDA --------------------------------------------------------------------------------
 
-# A configuration with an index, or the position of one joint, in a sum, a difference or an fma.
+# An entry of a configuration, which may be a term of a sum, a difference or an fma.
 ENTRY = rf"(?:[\w.>-]*(?:\.|->))?\b{NAME}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])"
 AFTER = re.compile(rf"{ENTRY}\)? *(?:[-+](?![-+>])=?)")
 BEFORE = re.compile(rf"[\w\])] *[-+] *\(?(?:\d+ \* )?{ENTRY}")
 FUSED = re.compile(rf"\bfma\([^;]*{ENTRY}\)")
-# A number called q; pointers to configurations are declared with a star.
+# A variable q or q0 that is a number; pointers to configurations are declared with a star.
 NUMBER = re.compile(r"\b(?:L|T|double|float)&? (q|q0)\b(?=[ ,)=;])")
 
 
@@ -167,7 +167,7 @@ def exempt(path: Path) -> bool:
     return path.relative_to(ROOT).as_posix() in EXEMPT
 
 
-def test_no_other_python_code_adds_to_configurations() -> None:
+def test_python_code_adds_to_configurations_only_by_integrate_and_difference() -> None:
     assert {
         path.name: found
         for path in PYTHON
@@ -175,7 +175,7 @@ def test_no_other_python_code_adds_to_configurations() -> None:
     } == {}
 
 
-def test_no_other_kernel_code_adds_to_configurations() -> None:
+def test_kernel_code_adds_to_configurations_only_by_integrate_and_difference() -> None:
     assert {
         path.name: found
         for path in KERNEL
@@ -203,7 +203,7 @@ def test_no_other_kernel_code_adds_to_configurations() -> None:
         "def f(q):\n    a = np.where(known, other, q)\n    b = a.copy()\n    b -= other",
     ],
 )
-def test_an_addition_to_a_configuration_in_python_is_found(line: str) -> None:
+def test_python_code_that_adds_to_a_configuration_is_reported(line: str) -> None:
     assert [*additions_in_python(line)]
     assert not [
         *additions_in_python(re.sub(r"\bq\b", "v", line).replace("q0", "v").replace("_q", "v"))
@@ -214,7 +214,7 @@ def test_an_addition_to_a_configuration_in_python_is_found(line: str) -> None:
     "call",
     ["integrate(robot, v, w)", "robot.neutral()", "path.advanced(v, x, y)", "from_kernel(r, v)"],
 )
-def test_a_difference_of_a_computed_configuration_in_python_is_found(call: str) -> None:
+def test_python_code_that_subtracts_from_a_returned_configuration_is_reported(call: str) -> None:
     for line in (f"then = {call}", f"then, good = {call}"):
         text = f"def f():\n    {line}\n    return then - other"
         assert [*additions_in_python(text)]
@@ -238,7 +238,7 @@ def test_a_difference_of_a_computed_configuration_in_python_is_found(call: str) 
         "a = b - 2 * q[j];",
     ],
 )
-def test_an_addition_to_a_configuration_in_the_kernel_is_found(line: str) -> None:
+def test_kernel_code_that_adds_to_a_configuration_is_reported(line: str) -> None:
     assert [*additions_in_kernel(line)]
     assert not [*additions_in_kernel(re.sub(r"\bq\b", "v", line))]
 
@@ -256,7 +256,7 @@ def test_sums_of_pointers_and_indices_are_not_reported(line: str) -> None:
     assert not [*additions_in_kernel(line)]
 
 
-def test_integrating_a_difference_leads_to_the_other_configuration() -> None:
+def test_integrating_the_difference_of_two_configurations_gives_the_second() -> None:
     for seed in seeds(20):
         rng = np.random.default_rng(seed)
         made = robot(rng)
@@ -271,7 +271,7 @@ def test_integrating_a_difference_leads_to_the_other_configuration() -> None:
         assert made.integrate(q0[0, 0], v).shape == (3, 2, made.nq)
 
 
-def test_a_control_loop_integrates_its_velocities() -> None:
+def test_a_servo_moves_to_the_integral_of_its_velocities_within_the_limits() -> None:
     for seed in seeds(10):
         rng = np.random.default_rng(seed)
         made = robot(rng)

@@ -1,4 +1,4 @@
-"""Every public object and error survives pickling and copying, in this process and another."""
+"""Every public object and error can be copied, and pickled for this or another process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DLS = sp.DLS(RULE)
 REST = criteria.RestPosture(Q)
 BOX = collision.Box((0.1, 0.2, 0.3), (0.0, 0.0, 1.0))
 
-# An instance of each public class; several of classes whose fields may have different types.
+# Instances of each public class; several if the fields of a class may have different types.
 EXAMPLES: tuple[object, ...] = (
     DLS,
     sp.DLS(damping.Optimal(0.5), method="svd"),
@@ -134,7 +134,7 @@ EXAMPLES: tuple[object, ...] = (
     redundancy.self_motion(PANDA, [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], step=0.5),
 )
 
-# Classes without instances of their own; `Servo` is tested in tests/control/test_servo_copies.py.
+# Abstract classes, which have no instances. ELSEWHERE: tests/control/test_servo_copies.py.
 ABSTRACT = {
     criteria.Criterion,
     damping.DampingRule,
@@ -162,7 +162,7 @@ def test_every_public_class_has_an_example_in_this_file() -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two objects have equal contents, including whether arrays are writable."""
+    """Return whether two objects have equal contents, and their arrays equal writable flags."""
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):
@@ -228,7 +228,7 @@ def fail(which: int) -> None:
     raise ERRORS[which]
 
 
-def test_errors_are_passed_from_one_process_to_another() -> None:
+def test_errors_keep_their_contents_when_another_process_raises_them() -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         for i, error in enumerate(ERRORS):
             with pytest.raises(type(error), match=re.escape(str(error))) as raised:

@@ -41,7 +41,7 @@ def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str]) -> None
     "notebook", sorted(ROOT.glob("examples/*.ipynb")), ids=lambda path: path.name
 )
 def test_notebooks_run(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The code cells are one program; its figures are drawn, but not shown."""
+    """The code cells of a notebook are one program, whose figures are drawn but not shown."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -88,14 +88,14 @@ def test_the_reference_has_every_public_name() -> None:
 
 
 def test_no_page_of_the_documents_loads_anything_from_another_host() -> None:
-    """Diagrams are text or pictures in docs/: a script such as Mermaid's would be loaded."""
+    """Diagrams are text or pictures in docs/, because Mermaid would load a script."""
     for page in DOCUMENTS:
         assert "```mermaid" not in page.read_text(), page.name
         assert not re.search(r"!\[[^]]*\]\(https?:", page.read_text()), page.name
 
 
 def test_the_table_of_places_names_at_most_five_existing_files_per_row() -> None:
-    """The table "to find" in docs/architecture.md has few rows, each of which names few files."""
+    """This is the table "to find" in docs/architecture.md, which has few rows."""
     folders = [ROOT / name for name in ("src", "include", "papers")]
     everything = [f"{path}" for folder in folders for path in folder.rglob("*.[hcp]*")]
     table = (ROOT / "docs/architecture.md").read_text().partition("| to find")[2].partition("##")[0]

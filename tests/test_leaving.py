@@ -41,8 +41,8 @@ robot.singular_values(q)
 sp.simulate(robot, q, target=T, dt=0.01, duration=0.02)
 """
 
-# Objects of a user, each in a cycle: a class refers to the globals of its module, or to the cells
-# of the function that defines it, and these refer to all that is made here.
+# Objects of a user's classes, each in a reference cycle: a class refers to the globals of its
+# module or to the cells of the function that defines it, and these refer to all objects below.
 OF_A_USER = """
 import copy
 from supple.tasks import Task

@@ -45,7 +45,7 @@ def test_the_error_about_an_outdated_mutant_names_it(wrong: dict[str, str], says
 
 
 def test_texts_of_compiled_mutants_do_not_overlap() -> None:
-    """All compiled mutants are in one build, so their texts must be equal or disjoint."""
+    """One build contains all compiled mutants, so two of their texts are equal or disjoint."""
     compiled = [m for m in mutants.load() if not m.python]
     for file in {m.file for m in compiled}:
         text = (mutants.ROOT / file).read_text("utf-8")

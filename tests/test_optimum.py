@@ -17,16 +17,16 @@ RNG = np.random.default_rng
 
 
 def drawn(robot: sp.Robot, kind: str, seed: int) -> Passage:
-    """Return a passage of a kind."""
+    """Return a random passage of a robot; `kind` is a kind of bench/singularities."""
     rng = RNG(seed)
     return next(one for _ in range(100) if (one := passage(robot, kind, rng)) is not None)
 
 
 @each("seed", range(6))
-def test_the_banded_minimizer_agrees_with_a_general_solver(seed: int) -> None:
+def test_the_banded_minimizer_is_at_least_as_good_as_a_general_solver(seed: int) -> None:
     rng, N, n = RNG(seed), 7, 2
     root = rng.normal(size=(2 * N, N * n)) * (1 if seed % 2 else 0.3)
-    for k in range(N):  # points more than three apart are not coupled
+    for k in range(N):  # control points more than three places apart are not coupled
         root[2 * k : 2 * k + 2, : max(0, k - 3) * n] = 0
         root[2 * k : 2 * k + 2, (k + 1) * n :] = 0
     H, g = root.T @ root, rng.normal(size=N * n)
@@ -55,8 +55,8 @@ def test_the_banded_minimizer_agrees_with_a_general_solver(seed: int) -> None:
 
 
 @each(("periods", "dt"), [(50, 0.01), (37, 0.001), (900, 0.004)])
-def test_limits_of_control_points_are_those_of_the_motion(periods: int, dt: float) -> None:
-    """Differences of a spline are averages of those of its control points, at any period."""
+def test_a_spline_keeps_the_limits_that_its_control_points_keep(periods: int, dt: float) -> None:
+    """The largest differences of a spline do not exceed those of its control points, for any dt."""
     basis, rng, n = Basis.of(periods, dt), RNG(periods), 3
     c = rng.normal(size=(basis.count, n))
     h = basis.every * dt
@@ -65,7 +65,7 @@ def test_limits_of_control_points_are_those_of_the_motion(periods: int, dt: floa
         q = basis.motion(c)
         moved = np.abs(np.diff(q, n=order, axis=0, prepend=np.zeros((order, n)))).max(axis=0)
         assert (moved / dt**order <= most / h**order * (1 + 1e-9)).all()
-    values = rng.normal(size=(periods, n))  # and `gathered` is the transpose of `motion`
+    values = rng.normal(size=(periods, n))  # `gathered` is the transpose of `motion`
     assert (values * basis.motion(c)).sum() == pytest.approx((basis.gathered(values) * c).sum())
     squares = np.einsum("ki,kj->kij", values, values)
     blocks = basis.blocks(squares)
@@ -89,8 +89,8 @@ def test_the_optimum_is_within_limits_and_never_worse_than_the_default_step(
     assert pose_rms(here, best) <= pose_rms(here, own)
 
 
-def test_the_optimum_finds_an_existing_exact_motion() -> None:
-    """For poses that a motion within limits reaches, the error found from another start is zero."""
+def test_the_optimum_has_no_error_for_poses_that_a_motion_within_limits_reaches() -> None:
+    """The search starts from another motion, which has a large error."""
     robot = sp.load("ur5e")
     here = drawn(robot, "ordinary", 5)
     t = np.arange(len(here.twists) + 1) * here.dt

@@ -21,7 +21,7 @@ FEW = 1e-14
 
 
 def hard_rotations() -> np.ndarray:
-    """Return rotation vectors (k, 3): random, tiny, and near and at 180°, also about each axis."""
+    """Return rotation vectors (k, 3): random, tiny, near 180° and at 180°, also about each axis."""
     rng = np.random.default_rng(0)
     axes = np.concatenate([np.eye(3), -np.eye(3), rng.normal(size=(30, 3)), [[1, 1, 0], [0, 1, 1]]])
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
@@ -37,7 +37,7 @@ def rotation_of(T: np.ndarray) -> np.ndarray:
     return T[..., :3, :3]
 
 
-def test_rotation_vectors_are_those_of_scipy() -> None:
+def test_rotation_vectors_agree_with_scipy() -> None:
     T = supple.pose(rotation_vector=VECTORS)
     assert abs(rotation_of(T) - MATRICES).max() < FEW
     assert (T[:, 3] == [0, 0, 0, 1]).all()
@@ -47,7 +47,7 @@ def test_rotation_vectors_are_those_of_scipy() -> None:
     assert abs(poses.rotation_vector(T) - VECTORS)[inside].max() < 1e-13
 
 
-def test_quaternions_are_those_of_scipy() -> None:
+def test_quaternions_agree_with_scipy() -> None:
     xyzw = Rotation.from_matrix(MATRICES).as_quat()
     assert abs(rotation_of(supple.pose(xyzw=3 * xyzw)) - MATRICES).max() < FEW
     assert abs(rotation_of(supple.pose(wxyz=-np.roll(xyzw, 1, -1))) - MATRICES).max() < FEW
@@ -59,7 +59,7 @@ def test_quaternions_are_those_of_scipy() -> None:
     assert abs(sign * ours - xyzw).max() < FEW
 
 
-def test_roll_pitch_yaw_are_those_of_scipy_and_urdf() -> None:
+def test_roll_pitch_yaw_agree_with_scipy_and_urdf() -> None:
     rng = np.random.default_rng(1)
     angles = rng.uniform(-1, 1, (200, 3)) * [np.pi, np.pi / 2, np.pi]
     T = supple.pose(rpy=angles)
@@ -112,7 +112,7 @@ def test_rounded_rotations_become_the_nearest_rotation(decimals: int) -> None:
 
 
 @each("scale", [1 - 4.9e-4, 1 + 4.9e-4, 1 + 1e-7, 1 - 1e-10])
-def test_rotations_at_the_tolerance_are_corrected_to_rounding(scale: float) -> None:
+def test_scaled_rotations_within_the_tolerance_become_orthonormal(scale: float) -> None:
     R = poses.orthonormalize(scale * MATRICES)
     assert abs(R - MATRICES).max() < FEW
     assert abs(R.swapaxes(1, 2) @ R - np.eye(3)).max() < FEW
@@ -166,7 +166,7 @@ def test_solve_and_servo_correct_rotations_by_the_same_rule() -> None:
 # ---- interpolation -----------------------------------------------------------------------------
 
 
-def test_interpolation_is_a_line_and_scipys_slerp() -> None:
+def test_positions_are_interpolated_linearly_and_rotations_as_by_scipys_slerp() -> None:
     rng = np.random.default_rng(2)
     for _ in range(20):
         pair = Rotation.random(2, random_state=int(rng.integers(1 << 30)))
@@ -196,7 +196,7 @@ def test_poses_are_interpolated_in_batches_and_over_half_turns() -> None:
 # ---- batches and bad input ---------------------------------------------------------------------
 
 
-def test_positions_and_rotations_broadcast() -> None:
+def test_positions_and_rotations_of_poses_broadcast() -> None:
     assert supple.pose(np.zeros((2, 5, 3)), rpy=np.zeros((5, 3))).shape == (2, 5, 4, 4)
     assert supple.pose([1, 2, 3]).shape == (4, 4)
     assert supple.pose([1, 2, 3], wxyz=np.ones((7, 4))).shape == (7, 4, 4)
@@ -247,7 +247,7 @@ def test_angles_up_to_two_turns_are_accepted() -> None:
 
 
 @each("name", ["quat", "quaternion"])
-def test_a_quaternion_without_its_order_gets_a_hint(name: str) -> None:
+def test_the_error_about_a_quaternion_of_unknown_order_names_wxyz_and_xyzw(name: str) -> None:
     with pytest.raises(UnknownNameError, match=r"wxyz=.*xyzw="):
         supple.pose([0, 0, 0], **{name: [1, 0, 0, 0]})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"given: 2.*wxyz=, xyzw="):

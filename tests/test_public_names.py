@@ -1,4 +1,4 @@
-"""The pages for users name only classes that users can import."""
+"""Public names are documented, importable and pointed to by errors about wrong names."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_importing_supple_imports_nothing_else() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
-def test_names_are_imported_from_where_type_checkers_find_them() -> None:
-    """The imports for type checkers, the table for the interpreter and `__all__` agree."""
+def test_names_are_imported_from_the_modules_that_type_checkers_read() -> None:
+    """The imports for type checkers, the table of lazy imports and `__all__` agree."""
     tree = ast.parse(Path(supple.__file__).read_text())
     (checked,) = (
         node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
@@ -92,13 +92,13 @@ def test_names_are_imported_from_where_type_checkers_find_them() -> None:
         ("torch", "it is a module: import supple.torch"),
     ],
 )
-def test_the_error_about_a_name_that_is_elsewhere_says_where(old: str, new: str) -> None:
+def test_the_error_about_a_name_of_another_place_names_that_place(old: str, new: str) -> None:
     with pytest.raises(AttributeError, match=f"; {new}$"):
         getattr(supple, old)
 
 
 @each("place", ["damping", "steps", "tasks", "redundancy", "criteria", "collision", "retargeting"])
-def test_the_error_about_a_name_of_a_module_states_the_module(place: str) -> None:
+def test_the_error_about_a_name_that_a_submodule_exports_names_the_submodule(place: str) -> None:
     elsewhere = set(importlib.import_module(f"supple.{place}").__all__) - set(supple.__all__)
     for name in sorted(elsewhere):
         with pytest.raises(AttributeError, match=f"{name}'; it is in supple\\."):
@@ -106,7 +106,7 @@ def test_the_error_about_a_name_of_a_module_states_the_module(place: str) -> Non
 
 
 def test_velocities_of_a_step_work_without_other_imports() -> None:
-    """In a new process, in which nothing else has been used, a step computes joint velocities."""
+    """A step computes joint velocities in a new process that imports only `supple`."""
     code = (
         "import supple; robot = supple.load('planar2'); "
         "print(supple.DLS(supple.damping.Constant(0.1)).velocities(robot, [0, 1], [0] * 6))"

@@ -1,4 +1,4 @@
-"""No public function returns Any, no public attribute is Any, and all have types."""
+"""All public functions and attributes have types, none of which is Any."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from public_types import MISSING, has_any, public_types, types_in_class
 from supple.motion.status_array import StatusArray
 
 SOURCES = Path(sp.__file__).resolve().parent
-# Modules whose libraries may be missing.
+# Modules that import libraries that may not be installed.
 OPTIONAL = [SOURCES / "torch.py", SOURCES / "jax.py"]
 
 
@@ -73,7 +73,7 @@ def test_arguments_of_public_functions_have_types_other_than_any() -> None:
 
 
 class Drawn:
-    """Attributes and methods with and without types, of which only some are Any."""
+    """Attributes and methods whose types are missing, Any or others."""
 
     kind: ClassVar[type[Any]]
     number: int
@@ -99,7 +99,7 @@ class Drawn:
         def better(self) -> int: ...
 
     def better(self) -> Any:
-        """Return a number; the type above counts."""
+        """Return a number; the type of the overloads applies."""
 
     @property
     def value(self) -> Any:

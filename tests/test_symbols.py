@@ -1,7 +1,7 @@
-"""Code compiled for one instruction set must not be merged with that of another.
+"""Objects of the kernel for different instruction sets do not share weak symbols.
 
 The linker keeps one copy of a function that several objects define as a weak symbol. If it keeps
-the AVX-512 copy, older processors crash. Objects of the kernel therefore must not define weak
+the AVX-512 copy, older processors crash. Objects of the kernel must therefore not define weak
 symbols outside their own namespaces.
 """
 
@@ -30,7 +30,7 @@ MACHINE = HOST.get(os.uname().machine, "other")
 
 
 def built() -> list[Path]:
-    """Return the objects of kernels in folders of builds that are newer than every source."""
+    """Return the objects of the kernel, in all build folders, that are newer than every source."""
     texts = [*(ROOT / "include").rglob("*.hpp"), *(ROOT / "src/core").rglob("*.[hc]pp")]
     last = max(path.stat().st_mtime for path in texts)
     found = ROOT.glob("build/*/CMakeFiles/kernels_*.dir/**/*.o")  # CMake joins some sources
@@ -45,7 +45,7 @@ def compiled(source: str, folder: Path) -> Path:
     result.parent.mkdir(exist_ok=True)
     common = [
         "-std=c++20",
-        "-Og",  # few functions are inlined: those that remain are what a release build may keep
+        "-Og",  # inlines few functions: those left include all that a release build may keep
         "-DSUPPLE_INLINE=inline",
         "-fno-exceptions",
         "-fPIC",
@@ -59,7 +59,7 @@ def compiled(source: str, folder: Path) -> Path:
     return result
 
 
-def test_kernels_share_no_weak_symbols(tmp_path: Path) -> None:
+def test_kernels_define_no_weak_symbols_outside_their_namespaces(tmp_path: Path) -> None:
     """Check the objects of the last build; with SUPPLE_NIGHTLY=1, also those compiled here."""
     nm = shutil.which("nm")
     if not nm:

@@ -1,4 +1,4 @@
-"""Tables in files: readers return what was written, and no file is incomplete."""
+"""Tables are read as they were written, and a table file is never incomplete."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_error_about_a_missing_file_names_it(tmp_path: Path) -> None:
         read_table(tmp_path / "nothing.csv")
 
 
-def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+def test_a_file_with_pickled_objects_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=np.array([{}], dtype=object))
     with pytest.raises(errors.InputError, match="not a table"):
         read_table(tmp_path / "x.npz")

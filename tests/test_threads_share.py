@@ -74,7 +74,7 @@ def test_threads_that_fill_caches_simultaneously_get_the_results_of_one_thread(n
 
     expected = [job() for job in jobs(sp.load(name))]
     for shift in range(2):
-        # another robot, for which nothing is prepared; two threads begin with the same job
+        # An equal robot that has nothing cached yet; two threads begin with the same job.
         mine = jobs(sp.load(name).with_base(sp.pose([0, 0, 0])))
 
         def work(thread: int, shift: int = shift, mine: list[Any] = mine) -> bool:
@@ -84,8 +84,8 @@ def test_threads_that_fill_caches_simultaneously_get_the_results_of_one_thread(n
         assert all(at_once(work))
 
 
-def test_parallel_calls_of_one_servo_do_not_mix() -> None:
-    """A step without limits and memory depends on its arguments only, whatever came before."""
+def test_parallel_calls_of_one_servo_return_what_single_calls_return() -> None:
+    """Without memory and limits, the result of a step depends only on the arguments of the call."""
     robot = sp.load("panda")
     rng = np.random.default_rng(5)
     q, twist = 0.8 * robot.random(200, seed=1) + 0.2 * robot.neutral(), rng.normal(size=(200, 6))
@@ -103,7 +103,7 @@ def test_parallel_calls_of_one_servo_do_not_mix() -> None:
 
 
 class Made:
-    """An object that threads make simultaneously: each of them waits until all have begun."""
+    """An object whose constructor waits until all threads have called it."""
 
     barrier = threading.Barrier(THREADS, timeout=60)
 
@@ -114,7 +114,7 @@ class Made:
 def test_threads_that_make_an_object_simultaneously_get_the_same_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two objects would mean two compilations, or a number whose object is released."""
+    """With two objects, code would be compiled twice, or the address of a released object kept."""
     monkeypatch.setattr(gpu_frames, "GpuFrames", Made)
     monkeypatch.setattr(gpu_frames, "device_named", lambda name: name)
     monkeypatch.setattr(gradients, "GpuGradients", Made)
@@ -143,7 +143,7 @@ class Slow(dict[int, queue.Blocks]):
         return found
 
 
-def test_with_more_streams_than_are_kept_results_get_memory_of_their_own_stream(
+def test_results_get_memory_of_their_stream_even_if_more_streams_run_than_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Device:

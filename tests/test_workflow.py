@@ -1,4 +1,4 @@
-"""Laws of the development workflow: pinned tools, and the table of tuned constants."""
+"""Pinned tools, extras, tuned constants and the output of a build are consistent."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ CONSTANTS = constants()
 
 
 def test_pre_commit_has_the_versions_of_make_lint() -> None:
-    """The versions are equal, so that different releases of a formatter do not undo each other."""
+    """Two releases of a formatter could undo each other's changes."""
     pinned = re.findall(r'"([\w-]+==[\d.]+)"', (ROOT / "pyproject.toml").read_text())
     hooks = re.findall(r'"([\w-]+==[\d.]+)"', (ROOT / ".pre-commit-config.yaml").read_text())
     assert hooks
     assert set(hooks) <= set(pinned)
 
 
-def test_the_extras_of_errors_are_those_of_the_package() -> None:
-    """Errors name the packages of an extra, so that their pip command also works in a clone."""
+def test_errors_name_the_packages_of_the_extras_in_pyproject() -> None:
+    """Errors suggest to install the packages of an extra by name, which also works in a clone."""
     text = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
     extras = dict(re.findall(r"^(\w+) = \[(.*)\]$", text.partition("\n[")[0], re.MULTILINE))
     found = {name: tuple(re.findall(r'"([^"]+)"', each)) for name, each in extras.items()}
@@ -43,7 +43,7 @@ def test_files_with_tuned_constants_refer_to_the_table_of_constants() -> None:
         assert "docs/constants.md" in (ROOT / file).read_text(encoding="utf-8"), file
 
 
-def test_the_constants_benchmark_changes_one_number_only() -> None:
+def test_the_constants_benchmark_changes_only_one_number() -> None:
     text = "constexpr int window = 3, patient = 30;\nwindow = other.window;\n"
     window = Constant("window", "window", Path("a.hpp"), "3")
     assert changed(text, window, 6) == text.replace("window = 3,", "window = 6,")
@@ -55,7 +55,7 @@ def test_the_constants_benchmark_changes_one_number_only() -> None:
 
 
 def test_tuning_a_constant_does_not_change_the_size_of_an_array() -> None:
-    """A size derived from a tunable constant keeps its value, because array sizes are constants."""
+    """C++ needs constant array sizes, so a size computed from a tuned constant keeps its value."""
     text = "constexpr int review = 8, later = 32, size = review + lanes;\nint a[size];"
     values = {"review": "8", "later": "32"}
     made = tunable(text, [Constant(name, name, Path("a.hpp"), x) for name, x in values.items()])
@@ -73,7 +73,7 @@ def shown_build(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_a_build_shows_its_progress_and_no_more() -> None:
+def test_a_build_shows_only_its_progress() -> None:
     done = shown_build("for k in range(1, 81): print(f'  [{k}/80] Building CXX object x{k}')")
     assert done.returncode == 0
     lines = done.stdout.splitlines()

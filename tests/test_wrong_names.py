@@ -12,7 +12,7 @@ from supple.errors import UnknownNameError
 
 PANDA = sp.load("panda")
 T = PANDA.fk(PANDA.neutral())
-# Base classes, and classes whose objects functions of supple make; users do not call them.
+# Classes that users do not call: base classes, and classes of results.
 RETURNED = {
     *(sp.Linearization, sp.Report, sp.Robot, sp.Solution, sp.Solutions, sp.SolveReport),
     *(sp.SolveStatus, sp.StepStatus, sp.Trajectory),
@@ -28,9 +28,9 @@ CALLED = {
 
 
 @pytest.mark.parametrize("name", CALLED)
-def test_an_unknown_argument_gets_an_error_with_all_names(name: str) -> None:
+def test_the_error_about_an_unknown_argument_lists_all_arguments(name: str) -> None:
     call = CALLED[name]
-    if call is sp.solve:  # without these two, Python itself raises an error
+    if call is sp.solve:  # without the robot and the target, Python itself raises an error
         call = lambda **options: sp.solve(PANDA, T, **options)  # noqa: E731
     known = [one for one in inspect.signature(CALLED[name]).parameters if one != "self"]
     with pytest.raises(UnknownNameError, match=r"unknown argument 'invented'") as error:
@@ -39,7 +39,7 @@ def test_an_unknown_argument_gets_an_error_with_all_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLED)
-def test_a_misspelt_argument_gets_the_right_one_as_a_hint(name: str) -> None:
+def test_the_error_about_a_misspelt_argument_names_the_right_argument(name: str) -> None:
     call = CALLED[name]
     for known, one in inspect.signature(call).parameters.items():
         if one.kind is inspect.Parameter.POSITIONAL_ONLY or len(known) < 4:
@@ -62,7 +62,7 @@ def test_a_misspelt_argument_gets_the_right_one_as_a_hint(name: str) -> None:
         (lambda: sp.linearize(PANDA, q=PANDA.neutral(), frame="panda_hand"), "as the task"),  # type: ignore[call-arg]
     ],
 )
-def test_an_argument_of_another_library_gets_a_hint(call: Callable[[], object], hint: str) -> None:
+def test_argument_names_of_other_libraries_get_hints(call: Callable[[], object], hint: str) -> None:
     with pytest.raises(UnknownNameError, match=hint):
         call()
 
@@ -79,10 +79,10 @@ def test_an_argument_of_another_library_gets_a_hint(call: Callable[[], object], 
         ("invented", "no attribute 'invented'$"),
     ],
 )
-def test_an_attribute_of_robots_of_another_library_gets_a_hint(name: str, hint: str) -> None:
+def test_attribute_names_of_other_libraries_get_hints(name: str, hint: str) -> None:
     with pytest.raises(AttributeError, match=hint) as error:
         getattr(PANDA, name)
-    assert error.value.name == name  # from these two, Python suggests similar names
+    assert error.value.name == name  # for Python's hints
     assert error.value.obj is PANDA
 
 

@@ -1,7 +1,8 @@
 """Buss 2009 (B): branching figures that follow targets in and out of reach.
 
-The branching figures are the Y and the double Y of his program, with its targets and constants.
-There is one update for each small move of the targets, so end effectors follow only approximately.
+The branching figures are the Y and the double Y of Buss's program, with the targets and constants
+of that program. Each small move of the targets is followed by only one update, so end effectors
+follow approximately.
 """
 
 from supple.papers.buss.following import double_y, text_double_y, y

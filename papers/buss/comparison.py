@@ -1,4 +1,4 @@
-"""Runs of one branching figure: each method with the program's constants, DLS for many dampings."""
+"""Runs of one branching figure by each method, with the program's constants; of DLS by damping."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {
     "dls_clamped": "DLS', errors clamped",
     "sdls": "SDLS",
 }
-RARE = 0.005  # largest fraction of reversed moves at which oscillation counts as rare
+RARE = 0.005  # largest fraction of reversed moves at which oscillation is called rare
 OFTEN = 0.03  # fraction above which oscillation is a nuisance
 
 
@@ -43,7 +43,7 @@ class Comparison:
 
     @classmethod
     def of(cls, shape: Shape, lambdas: tuple[float, ...], progress: Progress) -> Comparison:
-        """Run all methods, and DLS with each λ, without and with clamped errors; each run once."""
+        """Run each method once, and DLS once with each λ without and with clamped errors."""
         steps: dict[Hashable, Step] = {"pinv_uncapped": supple.steps.TruncatedSVD(0.01)}
         steps |= dict(figures.methods(shape).items())
         steps |= {(lam, False): figures.dls(lam) for lam in lambdas}
@@ -71,7 +71,7 @@ class Comparison:
 
 
 def calm(runs: dict[float, Followed]) -> float:
-    """Return the smallest λ such that oscillation is rare at this and every larger λ."""
+    """Return the smallest λ from which on oscillation is rare in all runs."""
     least = max(runs)
     for lam in sorted(runs, reverse=True):
         if runs[lam].oscillation > RARE:

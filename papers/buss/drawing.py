@@ -41,8 +41,8 @@ def figure_of(found: Comparison) -> Callable[[Figure], None]:
 
 
 def _body(ax: Axes, shape: Shape, run: Followed) -> None:
-    """Draw the figure, seen along z, in its zero pose (gray) and halfway through a run, with red
-    balls at the targets of that update, and the paths of the targets.
+    """Draw the articulated figure, seen along z, in its zero pose (gray) and halfway through a run,
+    with red balls at the targets of that moment, and the paths of the targets.
     """
     robot = supple.load(shape.name)
     for path in np.moveaxis(shape.path(2 * sum(shape.steps)), 1, 0):
@@ -87,7 +87,7 @@ def _bars(ax: Axes, followed: dict[str, Followed]) -> None:
 
 def _sweep(ax: Axes, found: Comparison) -> None:
     """Draw total errors over the damping, with hollow markers where end effectors oscillate, and
-    write the fraction of reversed moves above the upper curve and below the lower one.
+    write fractions of reversed moves above the upper curve and below the lower curve.
     """
     from matplotlib.legend_handler import HandlerTuple
 

@@ -24,9 +24,9 @@ class Shape:
     """An articulated figure of the paper's program; `name` is the name of the built-in robot.
 
     Attributes:
-        targets: For each end effector, its three target coordinates as sine functions of time.
+        targets: For each end effector, the three coordinates of its target as functions of time.
         lambdas: Damping λ of DLS, and of DLS with clamped errors.
-        steps: Number of updates before the measurement, and number of measured updates.
+        steps: Number of updates before the measurement and number of measured updates.
         paper_us: Times of an update with the transpose and with DLS in the paper [µs].
         kernel_us: Times of the same updates inside supple's kernel, from
             `bench/results/figures.aarch64.md` [µs]; empty if not measured.
@@ -81,7 +81,7 @@ DOUBLE_Y_TEXT = replace(DOUBLE_Y, name="double_y16", steps=(400, 1000), kernel_u
 
 def dls(lam: float, *, clamped: bool = False) -> Step:
     """Return DLS with angles clamped to 45°. If `clamped` (DLS'), the error of each end effector is
-    clamped as well, to D_max plus the distance by which its target moved away.
+    also clamped, to D_max plus the distance by which the target has moved away from it.
     """
     plain = supple.steps.AngleClamp(
         supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
@@ -95,7 +95,7 @@ def transpose() -> supple.steps.AngleClamp:
 
 
 def methods(shape: Shape) -> dict[str, Step]:
-    """Return the methods of the paper's program with its constants, by name."""
+    """Return the methods of Buss's program by name, with the constants of the program."""
     selective = supple.steps.SDLS(math.radians(45), soft=True)
     return {
         "transpose": transpose(),
@@ -131,12 +131,12 @@ class Followed:
 
     @property
     def oscillation(self) -> float:
-        """Return the fraction of moves that reverse the previous one."""
+        """Return the fraction of moves that reverse the previous move."""
         return float(self.reversed.mean())
 
 
 def follow(shape: Shape, step: Step) -> Followed:
-    """Follow the targets from the zero pose, with one update for each of their moves."""
+    """Follow the targets from the zero pose, with one update for each move of the targets."""
     robot, settle = supple.load(shape.name), shape.steps[0]
     path = shape.path(sum(shape.steps))
     return followed(robot, moved(robot, path, step)[settle:], path[settle:])
@@ -150,11 +150,12 @@ def moved(
     start: Array | None = None,
     alternate: bool = False,
 ) -> Array:
-    """Return the joint angles before and after each update (updates + 1, n) [rad] toward targets
-    (updates, k, 3) [m], from the zero pose by default, with the usual or the alternate Jacobian.
+    """Return the joint angles (updates + 1, n) [rad] at the start and after each update toward
+    targets (updates, k, 3) [m]. The start is the zero pose by default; `alternate` selects the
+    alternate Jacobian.
 
-    The errors of an `AdaptiveErrorClamp` are clamped here, by moving the targets, because a `Servo`
-    would compute all of its updates in Python.
+    This function clamps the errors of an `AdaptiveErrorClamp` by moving the targets, because a
+    `Servo` would compute all updates of that step in Python.
     """
     clamp = step if isinstance(step, supple.steps.AdaptiveErrorClamp) else None
     servo = supple.Servo(
@@ -172,7 +173,7 @@ def moved(
         if clamp is not None:
             e = goal - robot.fk(now, tips)[:, :3, 3]
             size = np.linalg.norm(e, axis=1)
-            most = clamp.max_error + np.maximum(0, size - before)  # the first is not clamped
+            most = clamp.max_error + np.maximum(0, size - before)  # the first error is not clamped
             goal = goal - (1 - most / np.maximum(size, most))[:, None] * e
             before = size
         servo(now, target=goal if len(tips) > 1 else goal[0], out=following)
@@ -212,7 +213,7 @@ def beyond_reach(shape: Shape) -> np.ndarray:
 def update_times(shape: Shape, updates: int = 100, rounds: int = 15) -> tuple[float, float]:
     """Return the times of an update with transpose and with DLS [s], best of interleaved rounds.
 
-    The time includes the call of a `Servo` from Python; `bench/figures.py` times the same update
+    The times include the call of a `Servo` from Python; `bench/figures.py` times the same updates
     inside the kernel.
     """
     robot = supple.load(shape.name)

@@ -36,8 +36,8 @@ DEVIATIONS = (
     "Neoverse-N1.",
 )
 LAMBDAS_Y = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
-WINDOWS = 500  # number of windows of the same motion, for a claim that depends on the window
-SAME_RATIO = 0.1  # largest difference of two ratios of times that count as the same
+WINDOWS = 500  # number of windows of one motion in which a claim is tested
+SAME_RATIO = 0.1  # largest difference of two ratios of times that are called the same
 
 
 def parameters(shape: Shape) -> tuple[Parameter, ...]:
@@ -180,8 +180,8 @@ def _outcome(
 def least_oscillation(
     shape: Shape, motions: Sequence[Array], goals: Array, updates: int, count: int = 1
 ) -> Array:
-    """Return the fraction (count,) of reversed moves of DLS, at the damping with the smallest total
-    error, in each of `count` successive windows of one long motion.
+    """Return the fractions (count,) of reversed moves of DLS in `count` successive windows of one
+    long motion, each at the damping that has the smallest total error in the window.
 
     Args:
         shape: The figure.
@@ -203,7 +203,7 @@ def least_oscillation(
 
 
 def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
-    """Return the claims about methods; measures of chaotic oscillation are reported as bounds."""
+    """Return the claims about methods; measures of chaotic oscillation are stated as bounds."""
     poor, good, pinv = (found.methods[name] for name in ("transpose", "dls", "pinv"))
     others = [found.methods[name].total_error for name in NAMES if name != "transpose"]
     beyond, within = found.pinv_goes_back()

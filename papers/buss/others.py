@@ -1,7 +1,7 @@
-"""B section 1: cyclic coordinate descent, quasi-Newton and conjugate gradients, as comparators.
+"""B section 1: cyclic coordinate descent, quasi-Newton and conjugate gradients, for comparison.
 
-Each method minimizes f(q) = ½ Σ‖t − s(q)‖² over the end effectors s and their targets t. They are
-short reference implementations in NumPy, not part of the library.
+Each method minimizes f(q) = ½ Σ‖t − s(q)‖², a sum over the end effectors s and their targets t. The
+methods are short reference implementations in NumPy, not part of the library.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 ENOUGH = 1e-3  # mean distance from the targets at which a search ends [m]
 MOST = 100  # largest number of iterations
 DAMPING = 0.1  # λ of DLS [m]
-MANY = 0.8  # smallest fraction of reached targets of a method of inverse kinematics
+MANY = 0.8  # fraction of reached targets from which on a method counts as suitable
 
 
 @dataclass(eq=False)
 class Problem:
-    """The end effectors of a robot and their targets; counts the evaluations of kinematics.
+    """The end effectors of a robot and their targets, with a count of the evaluated configurations.
 
     Attributes:
         robot: The robot.
@@ -54,7 +54,7 @@ class Problem:
         return 0.5 * float(((self.goals - s) ** 2).sum())
 
     def distance(self, q: Array) -> float:
-        """Return the mean distance of the end effectors from their targets [m]; not counted."""
+        """Return the mean distance [m] of end effectors from their targets; it is not counted."""
         s = self.robot.fk(q, list(self.robot.tips))[:, :3, 3]
         return float(np.linalg.norm(self.goals - s, axis=1).mean())
 
@@ -63,7 +63,7 @@ Method: TypeAlias = Callable[[Problem, Array], Iterator[Array]]  # yields q afte
 
 
 def cyclic_coordinate_descent(problem: Problem, q: Array) -> Iterator[Array]:
-    """Minimize f over one joint after the other, from the tips to the base, in each iteration.
+    """Minimize f by iterations over the joints, from the tips to the base, one joint at a time.
 
     For a joint with axis v through p, the best rotation of the end effectors beyond it is
     atan2(Σ vᵀ(a × b), Σ aᵀb), where a and b are the parts of s − p and t − p across the axis. The
@@ -86,7 +86,7 @@ def cyclic_coordinate_descent(problem: Problem, q: Array) -> Iterator[Array]:
 
 
 def quasi_newton(problem: Problem, q: Array) -> Iterator[Array]:
-    """Minimize f by BFGS: an estimate of the inverse Hessian from changes of the gradient."""
+    """Minimize f by BFGS, which estimates the inverse Hessian from changes of the gradient."""
     e, J = problem.at(q)
     g, H = -J.T @ e, np.eye(len(q)) / max(float((J * J).sum()), 1e-12)
     while True:
@@ -102,9 +102,9 @@ def quasi_newton(problem: Problem, q: Array) -> Iterator[Array]:
 
 
 def conjugate_gradients(problem: Problem, q: Array) -> Iterator[Array]:
-    """Minimize f by conjugate gradients (Polak-Ribière), starting again where it points uphill.
+    """Minimize f by conjugate gradients (Polak-Ribière), restarted where the direction is uphill.
 
-    A step begins with the minimizer of the linearized error along its direction.
+    The first step length tried minimizes the linearized error along the direction.
     """
     e, J = problem.at(q)
     g = -J.T @ e
@@ -123,7 +123,7 @@ def conjugate_gradients(problem: Problem, q: Array) -> Iterator[Array]:
 
 
 def _searched(problem: Problem, q: Array, step: Array, g: Array) -> Array:
-    """Return a step, halved until f falls by a thousandth of what its slope promises."""
+    """Return `step`, halved until f falls by a thousandth of its predicted linear decrease."""
     now, slope = problem.cost(q), float(g @ step)
     for _ in range(40):
         if problem.cost(q + step) <= now + 1e-3 * slope:
@@ -163,7 +163,7 @@ FIGURES = {"arm": "iiwa14", "y": "y"}
 
 
 def searched(method: Method, problem: Problem, q: Array, most: int) -> Array:
-    """Return the distances (K,) [m] after each iteration, until they are small enough."""
+    """Return the distances (K,) [m] after each iteration, until the distance is small enough."""
     found = [problem.distance(q)]
     for now in islice(method(problem, q), most):
         found.append(problem.distance(now))

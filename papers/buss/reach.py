@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 REACH = 2.0  # reach of three links of 1, 0.5 and 0.5 m [m]
 DISTANCES = (0.7, 0.9, 0.99, 0.999, 1.001, 1.01, 1.1)  # distances of a target, relative to REACH
 BARELY, BEYOND, WITHIN = (DISTANCES.index(x) for x in (0.999, 1.001, 0.7))
-SIMILAR = 0.05  # largest difference of two fractions of reversed updates that count as similar
-LAMBDA = 0.1  # [m]
-FOLDED = np.radians([5.0, -175.0, 175.0])  # three links, nearly singular
-REST = np.radians([40.0, -120.0, 100.0])  # three links, bent
+SIMILAR = 0.05  # largest difference of fractions of reversed updates called similar
+LAMBDA = 0.1  # λ of DLS [m]
+FOLDED = np.radians([5.0, -175.0, 175.0])  # nearly singular angles of three links [rad]
+REST = np.radians([40.0, -120.0, 100.0])  # bent angles of three links [rad]
 NAMES = {"transpose": "transpose", "pinv": "pseudoinverse", "dls": "DLS", "dls_clamped": "DLS'"}
 
 
@@ -42,9 +42,9 @@ def methods() -> dict[str, Step]:
 
 
 def reversed_shares(step: Step, starts: Array, updates: int = 40) -> Array:
-    """Return the share (D,) of updates that reverse the one before, toward a target at rest.
+    """Return the shares (D,) of updates that reverse the previous update, toward a target at rest.
 
-    It is computed for a target at each of the D `DISTANCES`, as the mean over starts (S, 3).
+    There is a share for a target at each of the D `DISTANCES`: the mean over starts (S, 3).
     """
     robot, goals = supple.load("planar3"), np.zeros((len(DISTANCES), 1, 2))
     goals[:, 0, 0] = REACH * np.array(DISTANCES)
@@ -59,7 +59,7 @@ def reversed_shares(step: Step, starts: Array, updates: int = 40) -> Array:
 
 
 def operations(rows: int, joints: int, effectors: int) -> tuple[int, int]:
-    """Return the multiplications of an update by DLS, and those that clamping its errors adds.
+    """Return the multiplications of a DLS update, and the additional ones that clamp its errors.
 
     DLS forms half of JJᵀ, factors it, solves two triangular systems and multiplies by Jᵀ. A clamp
     takes a norm, a quotient and a product for each end effector.
@@ -70,8 +70,8 @@ def operations(rows: int, joints: int, effectors: int) -> tuple[int, int]:
 
 
 def least_values(updates: int) -> dict[str, Array]:
-    """Return σ_min (K,) of three links that start folded, while the hand moves on a circle about
-    the base, without and with a rest position.
+    """Return σ_min (K,) of three links by name, without and with a rest position. The links start
+    folded, and the hand moves on a circle about the base.
     """
     robot = supple.load("planar3")
     radius = float(np.linalg.norm(robot.fk(FOLDED)[:2, 3]))

@@ -26,7 +26,7 @@ LIGHT = 0.3  # a damping at which DLS oscillates [m]
 def loop(
     robot: supple.Robot, q: Array, goals: Array, step: Step, *, alternate: bool, settle: int = 0
 ) -> Followed:
-    """Follow targets (steps, k, 3), one update for each, with the usual or alternate Jacobian."""
+    """Follow targets (steps, k, 3) by one update each, with the usual or the alternate Jacobian."""
     every = figures.moved(robot, goals, step, start=q, alternate=alternate)
     return followed(robot, every[settle:], goals[settle:])
 

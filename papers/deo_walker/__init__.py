@@ -1,7 +1,7 @@
 """Deo & Walker 1995 (DW): the damping that just keeps a bound on joint speeds.
 
-Their λ is λ² in this package. The method under test is the optimal damping, eqs. (9)-(18): among
-all q̇ with ‖q̇‖ <= Δ, Newton's method finds the one with the smallest error in ẋ.
+The λ of DW is λ² in supple. The method under test is the optimal damping, eqs. (9)-(18): among all
+q̇ with ‖q̇‖ <= Δ, Newton's method finds the q̇ with the smallest error ‖ẋ - J q̇‖.
 """
 
 from supple.papers.deo_walker.analytic import closed_forms

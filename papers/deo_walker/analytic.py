@@ -15,7 +15,7 @@ import supple
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TOLERANCE = 1e-6  # relative distance of ‖q̇‖ from Δ at which the search ends
+TOLERANCE = 1e-6  # relative difference of ‖q̇‖ from Δ at which the search ends
 ROWS = tuple(range(2, 13))
 NAMES = {
     "constant": "constant λ",
@@ -25,8 +25,8 @@ NAMES = {
 
 
 def of_two_rows(trace: Array, determinant: Array) -> Array:
-    """Return both singular values (..., 2) of a J with two rows, from trace and determinant of JJᵀ:
-    σ² = (t ± √(t² − 4d))/2; the smaller one as √d/σ₁, which keeps its digits.
+    """Return both singular values (..., 2) of a J with two rows, from the trace t and determinant d
+    of JJᵀ: σ₁² = (t + √(t² − 4d))/2, and σ₂ = √d/σ₁, which keeps its digits.
     """
     root = np.sqrt(np.maximum(trace**2 - 4 * determinant, 0))
     first = np.sqrt((trace + root) / 2)
@@ -36,8 +36,8 @@ def of_two_rows(trace: Array, determinant: Array) -> Array:
 def planar(q: Array, links: Array) -> Array:
     """Return σ (..., 2) of the hand of a planar arm in its plane, from lengths and joint angles.
 
-    With the vectors r_i from joint i to the hand, the columns of J are r_i turned by 90°: the trace
-    of JJᵀ is Σ‖r_i‖², its determinant Σ_{i<j} (r_i × r_j)². For two links this is
+    The columns of J are the vectors r_i from joint i to the hand, turned by 90°. So the trace of
+    JJᵀ is Σ‖r_i‖², and the determinant of JJᵀ is Σ_{i<j} (r_i × r_j)². For two links this is
     l₁² + 2l₁l₂ cos θ₂ + 2l₂² and (l₁l₂ sin θ₂)².
     """
     angle = np.cumsum(q, axis=-1)
@@ -58,7 +58,7 @@ def wrist(q5: Array) -> Array:
 
 
 def differences(samples: int) -> dict[str, float]:
-    """Return the largest difference of the closed forms from the singular values of the library."""
+    """Return, by name, the largest difference of each closed form from the library's results."""
     rng = np.random.default_rng(5)
     found = {}
     for name, links in (("planar2", [1.1, 1.0]), ("planar3", [1.0, 0.5, 0.5])):
@@ -90,9 +90,10 @@ def damped_in_closed_form(q: Array, x: Array, links: Array, lambda2: float) -> A
 def operations(m: int, n: int, searches: float) -> dict[str, float]:
     """Return the multiplications of an update with m rows and n joints, by rule.
 
-    All form JJᵀ, factor it, solve and multiply by Jᵀ. The manipulability needs a factor of its own,
-    of JJᵀ, whose diagonal gives the determinant. An iteration of (18) factors JJᵀ + λI, solves for
-    z and for the slope −zᵀ(JJᵀ)(JJᵀ + λI)⁻¹z/φ, and φ = ‖Jᵀz‖; the last z is the solution.
+    All rules form JJᵀ, factor JJᵀ + λI, solve and multiply by Jᵀ. The manipulability also needs a
+    factor of JJᵀ, whose diagonal gives the determinant. An iteration of (18) factors JJᵀ + λI,
+    solves for z, and computes φ = ‖Jᵀz‖ and its slope −zᵀ(JJᵀ)(JJᵀ + λI)⁻¹z/φ. The last z gives
+    the solution.
     """
     gram, factor = m * (m + 1) // 2 * n, m * (m * m - 1) // 6 + m * (m + 1) // 2
     solution, last = m * (m + 1), m * n
@@ -168,7 +169,7 @@ def closed_forms(progress: Progress, *, samples: int) -> Outcome:
 
 
 def _iterations(rng: np.random.Generator, m: int) -> float:
-    """Return the mean number of iterations of (18) from zero, for random J with m rows."""
+    """Return the mean number of iterations of (18) from λ = 0, for random J with m rows."""
     counts = []
     for _ in range(20):
         J, e = rng.normal(size=(m, m + 1)), rng.normal(size=m)

@@ -1,4 +1,4 @@
-"""DW Fig. 1-3: rules that depend on J alone, the norm φ(λ), and its shift with a subtask."""
+"""DW Fig. 1-3: rules that depend on J alone, and the norm φ(λ) without and with a subtask."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHIFT = 1e-4  # T of (28)
 
 
 def rules(max_speed: float) -> dict[str, Step]:
-    """Return steps whose damping depends on J alone, then those that also depend on ẋ."""
+    """Return steps by name: first those whose damping depends on J alone, then those that use ẋ."""
     d = supple.damping
     return {
         "constant": supple.DLS(d.Constant(0.05**2)),
@@ -137,8 +137,8 @@ def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
 
 
 def commands(J: Array, max_speed: float, count: int) -> tuple[Array, Array]:
-    """Return random commands (K, 2) of any direction and of speeds from 0.005 to 0.5 m/s: those
-    whose pseudoinverse solution keeps the bound, and all others.
+    """Return random commands (K, 2) of any direction and of speeds from 0.005 to 0.5 m/s, in two
+    groups: those whose pseudoinverse solution keeps the bound, and all others.
     """
     rng = np.random.default_rng(2)
     angle, size = rng.uniform(0, 2 * np.pi, count), SPEED * 10 ** rng.uniform(-2, 0, count)
@@ -227,7 +227,7 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
     off = float(np.abs(phis / formula - 1).max())
     root = supple.damping.Optimal(max_speed)(supple.Linearization(J, gamma))
     needs = phis[0] > max_speed
-    # Curvature of 1/φ and φ between 0 and the root: the largest distance from the chord.
+    # The curvatures of 1/φ and φ between 0 and the root are their largest distances from the chord.
     near = np.linspace(0, max(root, 1e-9), 101)
     bent = {}
     for name, values in (("phi", norms(near)), ("reciprocal", 1 / norms(near))):

@@ -1,5 +1,5 @@
-"""The number of Newton iterations of the optimal damping, counted from λ = 0 as in the paper, and
-the distance of the result from its bound.
+"""Counts of the Newton iterations of the optimal damping, started at λ = 0 as in the paper, and the
+distance of the resulting speed from its bound.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from supple.papers.style import Array
 
 import supple
 
-TOLERANCE = 1e-12  # relative distance of ‖q̇‖ from Δ at which the iteration ends
+TOLERANCE = 1e-12  # relative difference of ‖q̇‖ from Δ at which the iteration ends
 TOLERANCES = tuple(10.0**-k for k in range(2, 13))  # tolerances for which the counts are compared
 STATED = (
     f"Iterations end within {TOLERANCE:.0e} of Δ, in all experiments; the paper gives no "
@@ -28,10 +28,10 @@ def iterations(
 ) -> dict[str, float]:
     """Return the mean number of iterations of each form of Newton's method, by name.
 
-    `newton` is eq. (17) and `reciprocal` is (18), both started at zero and ended when ‖q̇‖ is within
-    a tolerance of the bound; names with `_warm` are the same iterations, started from λ of the
-    previous case. `supple` is (18) as in this library: started from a lower bound on λ and ended at
-    rounding accuracy. The mean is over the cases that need damping, and zero without such cases.
+    `newton` is eq. (17) and `reciprocal` is (18). Both start at zero and end when ‖q̇‖ is within a
+    tolerance of the bound; names with `_warm` are the same iterations, started at the λ of the
+    previous case. `supple` is (18) as in this library, started at a lower bound on λ and ended at
+    rounding accuracy. The mean is over the cases that need damping; it is zero without such cases.
     """
     needing = [
         each
@@ -60,7 +60,7 @@ def iterations(
 
 
 def under(speeds: Array, max_speed: float) -> str:
-    """Return the largest speed as text, relative to the bound: such as "Δ - 1e-15 rad/s"."""
+    """Return the largest speed as text relative to the bound, such as "Δ - 1e-15 rad/s"."""
     off = float(speeds.max()) - max_speed
     return f"Δ {'-' if off < 0 else '+'} {abs(off):.0e} rad/s"
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-START = np.radians([5, -175, 175])  # folded: nearly singular
+START = np.radians([5, -175, 175])  # folded, which is nearly singular [rad]
 WIDTH, HEIGHT = 0.7, 0.9  # size of the rectangle [m]
 DURATION = 4.0  # time for the rectangle, at constant speed [s]
 MAX_SPEED = 5.0  # Δ [rad/s]
@@ -83,7 +83,7 @@ def deviation(motion: supple.Trajectory) -> Array:
 
 
 def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
-    """Return the linearizations (J and ẋ) that the method received at selected time steps."""
+    """Return the linearizations (J and ẋ) that the method received in the steps of a mask."""
     robot = supple.load("planar3")
     J = np.asarray(robot.jacobian(motion.q[:-1])[:, :2], dtype=np.float64)
     return [
@@ -191,11 +191,11 @@ def planar(progress: Progress, *, max_speed: float, duration: float, steps: int)
 
 @dataclass(frozen=True)
 class Rivals:
-    """A comparison of other damping rules with the optimal one, in the steps of the optimal motion.
+    """A comparison of other damping rules with the optimal rule, in the steps of its motion.
 
     Attributes:
         rules: Number of other rules.
-        below: Number of cases in which another rule keeps the bound with a smaller error.
+        below: Number of cases in which another rule keeps the bound and has a smaller error.
         share: Fraction of the cases that need damping in which another rule keeps the bound, as the
             mean over the other rules.
         closest: The smallest ratio of another rule's error to the optimal error.
@@ -275,7 +275,7 @@ def joints_at(q: Array) -> Array:
 
 
 def draw_arms(ax: Axes, motion: supple.Trajectory, number: int, since: float = 0.0) -> None:
-    """Draw the path, and the arm at some times, later ones darker."""
+    """Draw the path, and the arm at some times, which is darker at later times."""
     path = corners(supple.load("planar3"))
     ax.plot(path[:, 0], path[:, 1], color=palette.GRAY, linewidth=1)
     shown = np.flatnonzero(motion.t >= since)

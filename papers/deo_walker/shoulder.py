@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 START = np.radians([0, -60, 34.27, 0, 60, 0])
 ALONG_Y = np.array([0, 1.0, 0, 0, 0, 0])  # direction of ẋ
-DURATION, DT = 0.4, 0.002  # [s]
+DURATION, DT = 0.4, 0.002  # duration and period [s]
 MAX_SPEED = 5.0  # Δ [rad/s]
 
 
@@ -67,7 +67,7 @@ def puma(progress: Progress, *, max_speed: float, velocity: float, duration: flo
         wanted = begin + motion.t[:, None] * command[:3]
         away[name] = np.linalg.norm(robot.fk(motion.q)[:, :3, 3] - wanted, axis=1)
     first = task.linearize(robot, START, velocity=command)
-    lost = float(abs(first.U[1, -1]))  # component of the singular direction along y
+    lost = float(abs(first.U[1, -1]))  # the y component of the singular direction
     speed = {name: np.linalg.norm(motion.qd, axis=1) for name, motion in motions.items()}
     searched = [task.linearize(robot, q, velocity=command) for q in motions["optimal"].q[:-1]]
     counted = iterations(searched, max_speed)

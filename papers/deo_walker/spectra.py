@@ -37,7 +37,7 @@ Counts = dict[str, list[float]]  # method -> mean number of iterations for each 
 
 
 def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.Linearization:
-    """Return J with a given smallest singular value, the others from 0.3 to 2, and a unit ẋ."""
+    """Return J with this smallest singular value and others from 0.3 to 2, and a unit vector ẋ."""
     sigma = np.append(rng.uniform(0.3, 2, m - 1), smallest)
     gamma = rng.normal(size=m)
     return supple.Linearization(np.diag(sigma), gamma / np.linalg.norm(gamma))

@@ -1,4 +1,4 @@
-"""DW Fig. 7: the same rectangle with a subtask that keeps the elbow up."""
+"""DW Fig. 7: the rectangle of Fig. 4 with a subtask that keeps the elbow up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PULL = 3.0  # k of v = -k (θ - θ_ref) [1/s]
 FEEDBACK = 2.5  # K_p [1/s]
 START = 1e-4  # λ = T at which the paper's search begins
 OBSTACLE, RADIUS = np.array([1.3, -0.1]), 0.05  # a disc below the lower left corner [m]
-MOST = 100  # maximum number of iterations, if rounding prevents the tolerance
+MOST = 100  # most iterations, in case rounding prevents the tolerance
 
 
 def printed_steps(
@@ -68,7 +68,7 @@ def printed_steps(
 
 
 def warm_steps(cases: Sequence[tuple[supple.Linearization, Array]], max_speed: float) -> float:
-    """Return the mean number of iterations of (18) if each search starts from the previous λ."""
+    """Return the mean number of iterations of (18) if each search starts at the λ found before."""
     counts, lam = [], START
     for linearization, gradient in cases:
         count, lam = printed_steps(linearization, gradient, TOLERANCE, max_speed, lam)
@@ -77,15 +77,15 @@ def warm_steps(cases: Sequence[tuple[supple.Linearization, Array]], max_speed: f
 
 
 def elbow_up(motion: supple.Trajectory) -> Mask:
-    """Return a mask (K,) of the steps after which the elbow is above the line shoulder-hand."""
+    """Return a mask (K,) of steps after which the elbow is above the line from shoulder to hand."""
     joints = joints_at(motion.q[1:])
     elbow, hand = joints[:, 1], joints[:, 3]
     return np.asarray(hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0)
 
 
 def clearance(motion: supple.Trajectory, where: Mask) -> float:
-    """Return the least distance [m] of the links from the disc in some steps; negative if they
-    touch it.
+    """Return the least distance [m] of the links from the disc in the steps of a mask; negative if
+    a link touches the disc.
     """
     joints = joints_at(motion.q[1:][where])
     begin, along = joints[:, :-1], np.diff(joints, axis=1)

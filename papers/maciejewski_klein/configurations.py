@@ -24,12 +24,12 @@ from supple.plot import palette
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ELBOW = np.array([0.0, np.radians(-40), INNER, 0.0, np.radians(50), 0.0])  # the arm stretched
-ZERO = 1e-4  # singular values below this count as zero, because the paths' angles are rounded
+ELBOW = np.array([0.0, np.radians(-40), INNER, 0.0, np.radians(50), 0.0])  # stretched arm [rad]
+ZERO = 1e-4  # singular values below this are called zero, as the printed angles are rounded
 
 
 def wrist_jacobian(q: Array) -> Array:
-    """Return J (6, 6) at the wrist center, where shoulder, elbow and wrist joints decouple."""
+    """Return J (6, 6) at the wrist center, which the three wrist joints do not move."""
     J = PUMA.jacobian(q)
     arm = PUMA.fk(q, "link4")[:3, 3] - PUMA.fk(q)[:3, 3]
     moved = J.copy()
@@ -38,7 +38,7 @@ def wrist_jacobian(q: Array) -> Array:
 
 
 def over_shoulder(upper: float) -> Array:
-    """Return the configuration with q2 = `upper` [rad] and the wrist over the shoulder's axis."""
+    """Return the configuration with q2 = `upper` [rad] and the wrist on the axis of joint 1."""
     bend = np.arccos(-A2 * np.cos(upper) / FOREARM) + INNER - upper
     return np.array([0.0, upper, bend, 0.3, 0.8, 0.0])
 
@@ -191,6 +191,6 @@ def _figure(shown: dict[str, tuple[Array, Array | None]]) -> Callable[[Figure], 
             ax.set_xlim(-0.7, 0.7)
             ax.set_ylim(-0.7, 0.7)
             ax.set_zlim(-0.6, 1.0)
-            ax.set_box_aspect((1.4, 1.4, 1.6), zoom=0.88)  # the layout ignores labels in 3D
+            ax.set_box_aspect((1.4, 1.4, 1.6), zoom=0.88)  # the layout ignores labels of 3D axes
 
     return draw

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAMBDA = 0.1
-LITTLE = 0.25  # largest relative increase of the cost that is not appreciable
+LITTLE = 0.25  # relative increase of the cost up to which it is not appreciable
 NAMES = {"damped": "DLS", "estimated": "DLS with σ̂", "filtered": "filter, as printed"}
 
 
@@ -47,7 +47,7 @@ class Counter:
         return float(np.sqrt(self.product(x, x)))
 
     def scalar(self, value: float, operations: int) -> float:
-        """Count operations that were done elsewhere, and return their result unchanged."""
+        """Count operations done elsewhere, and return `value`, their result."""
         self.count += operations
         return value
 
@@ -96,7 +96,7 @@ def estimated(J: Array, x: Array, u: Array, count: Counter) -> Array:
 
 
 def filtered(J: Array, x: Array, u: Array, count: Counter) -> Array:
-    """Return θ̇ by eq. (27) with α = λ; also estimate σ_min and compute σ_eff, eqs. (28)-(35)."""
+    """Return θ̇ by eq. (27) with α = λ, after estimating σ_min and σ_eff by eqs. (28)-(35)."""
     scaled = count.scaled(LAMBDA, u)  # α û
     A = count.gram(J) + LAMBDA**2 * np.eye(len(J))
     for i, row in enumerate(scaled):
@@ -110,7 +110,7 @@ def filtered(J: Array, x: Array, u: Array, count: Counter) -> Array:
     sigma_o2 = count.scalar(size / count.length(z_o) - LAMBDA**2, 1)
     count.scalar(along**2 / sigma2 + size**2 / sigma_o2, 4)
     count.length(x)
-    count.scalar(0.0, 6)  # operations for σ_eff, and for α and λ by eq. (14)
+    count.scalar(0.0, 6)  # the operations for σ_eff, and for α and λ by eq. (14)
     return count.joints(J, z)
 
 
@@ -142,7 +142,7 @@ def counts(n: int, rng: np.random.Generator) -> tuple[dict[str, int], float]:
 
 
 def servo_times(updates: int, rounds: int) -> dict[str, float]:
-    """Return the update time of a PUMA's `Servo` [s] by method: best of interleaved rounds."""
+    """Return the time of an update of a PUMA's `Servo` [s] by method: best of all rounds."""
     course, free = course_a(), Limits.none(PUMA)
     steps: dict[str, Any] = methods(MAX_GAIN)
     ways = {"damped": "constant", "estimated": "variable", "filtered": "filtered_as_printed"}

@@ -26,7 +26,7 @@ class Course:
     Attributes:
         start: Joint angles at the start (6,) [rad].
         poses: Poses (K + 1, 4, 4) [m], all with the same orientation.
-        both_ends: Whether not only the start but also the end is away from singularities.
+        both_ends: Whether the end of the path is away from singularities, as the start is.
     """
 
     start: Array
@@ -52,7 +52,7 @@ class Course:
 
 
 def circle(through: Array, radius: float, plane: float, arc: float) -> Array:
-    """Return poses along a vertical circle whose top is the pose of a configuration.
+    """Return poses along a vertical circle, whose top is the pose of a configuration.
 
     Args:
         through: Joint angles at the top (6,) [rad].
@@ -100,20 +100,22 @@ START_C = [3.943, -98.624, 186.872, 0.182, -85.61, -3.953]
 
 @cache
 def course_a(radius: float = 0.25, arc: float = 0.9) -> Course:
-    """Return trajectory A, given its radius [m] and half the angle of its arc [π rad]."""
+    """Return trajectory A, given the radius [m] and half the angle of the arc [π rad]."""
     return Course.on_branch(circle(WRIST, radius, np.pi / 2, arc * np.pi), START_A)
 
 
 @cache
 def course_b(heading: float = 0.0, climb: float = -4.21, intervals: int = 700) -> Course:
-    """Return trajectory B, given its heading and its climb [deg] and its number of intervals."""
+    """Return trajectory B, given its heading and climb [deg] and the number of intervals."""
     poses = line(END_B, np.radians(heading), np.radians(climb), intervals)
     return Course.on_branch(poses, list(np.degrees(END_B)), both_ends=False)
 
 
 @cache
 def course_c(radius: float = 0.36, plane: float = 184.0, arc: float = 0.54) -> Course:
-    """Return trajectory C, given its radius [m], plane angle [deg] and half its arc [π rad]."""
+    """Return trajectory C, given its radius [m], the angle between its plane and the x-z plane
+    [deg], and half the angle of the arc [π rad].
+    """
     poses = circle(TRIPLE, radius, np.radians(plane), arc * np.pi)
     return Course.on_branch(poses, START_C)
 
@@ -137,7 +139,7 @@ class Runs:
 
     @property
     def quantities(self) -> dict[str, float]:
-        """Return the paper's numbers, with speeds in [rad per interval]."""
+        """Return the numbers that the paper states, with speeds in [rad per interval]."""
         return by_method(
             {
                 name: {
@@ -176,10 +178,9 @@ class Runs:
         return self._spectra[method]
 
     def notch(self, method: str) -> tuple[Array, Array]:
-        """Return the intervals (3,) of the deepest dip and its two peaks, and the errors there.
+        """Return the intervals (3,) of a peak, the deepest dip and a peak, and the errors there.
 
-        The order is peak, dip, peak. With fewer than two peaks, the interval with the largest error
-        is repeated three times.
+        With fewer than two peaks, the interval with the largest error is repeated three times.
         """
         e = self.errors(method)
         inner = np.arange(1, len(e) - 1)
@@ -194,9 +195,9 @@ class Runs:
         return int((self.errors(method) > 0.01).sum())
 
     def avoidable(self, method: str) -> float:
-        """Return the sum of the errors along directions that are not singular: those with a
-        singular value of at least 1/θ̇max, in which the tool can move at full speed within the
-        bound.
+        """Return the sum of the errors along directions that are not singular. These have a
+        singular value of at least 1/θ̇max, so the tool can move along them at full speed within
+        the bound.
         """
         moved = self.moved[method]
         U, sigma, _ = self.spectrum(method)

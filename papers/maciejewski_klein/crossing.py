@@ -1,4 +1,4 @@
-"""The estimate of the smallest singular value where the two smallest cross (Fig. 10)."""
+"""The estimate of the smallest singular value where the two smallest ones cross (Fig. 10)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HELD = 400  # number of intervals in which the tool rotates in place
-TURN = 0.003  # rotation while at rest [rad per interval]
-GOOD = 0.95  # smallest |ûᵀu6| that counts as aligned
-FAST = 100  # largest number of intervals that counts as a rapid turn of û
-NOTICEABLE = 0.1  # smallest error of σ̂, relative to λ, that counts as noticeable
+TURN = 0.003  # rotation of the tool in place [rad per interval]
+GOOD = 0.95  # smallest |ûᵀu6| that is called aligned
+FAST = 100  # most intervals in which a turn of û is called rapid
+NOTICEABLE = 0.1  # smallest error of σ̂, relative to λ, that is called noticeable
 
 
 @cache
@@ -60,13 +60,13 @@ def half_of(places: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Estimates σ̂ (K,) of σ_min, and the alignment |ûᵀu_6| (K,) of û with the exact u_6."""
+    """The estimates σ̂ (K,) of σ_min, and the alignment |ûᵀu_6| (K,) of û with the exact u_6."""
 
     sigma: Array
     alignment: Array
 
     def measures(self, least: Array, half: int) -> dict[str, float]:
-        """Return the errors of σ̂, the alignment of û, and the duration of its misalignment."""
+        """Return the errors of σ̂, the alignment of û, and the duration of the misalignment of û."""
         off = np.abs(self.sigma - least)
         low = np.flatnonzero(self.alignment < GOOD)
         return {
@@ -81,7 +81,7 @@ class Estimate:
 def estimated(J: Array, u: Array, max_gain: float, damped: bool) -> Estimate:
     """Estimate σ_min and û at each J (K, 6, 6) by one inverse iteration; the first û is exact.
 
-    The damped form is the paper's, eqs. (22)-(26), with λ² from eq. (14) for the previous estimate.
+    With `damped`, the estimate is that of eqs. (22)-(26), with λ² by eq. (14) for the previous σ̂.
     """
     bound = damping.SpeedBound(max_gain)
     now = SingularDirection.exact(Linearization(J[0], np.zeros(6)))
@@ -103,23 +103,23 @@ def turned(u: Array) -> float:
 
 
 def crosses(gap: Array, angle: float) -> bool:
-    """Whether σ5 and σ6 meet, and u6 turns by (nearly) 90°."""
+    """Return whether σ5 and σ6 meet, and u6 turns by (nearly) 90°."""
     return bool(gap.min() < 0.01 and angle > 80)
 
 
 def after_the_center(found: dict[str, float], max_gain: float) -> bool:
-    """Whether the error of σ̂ before the center is negligible and below half of its maximum."""
+    """Return whether the error of σ̂ before the center is negligible and below half its maximum."""
     edge = NOTICEABLE / (2 * max_gain)
     return found["max_error_before"] < min(edge, found["max_error"] / 2)
 
 
 def recovers(found: dict[str, float]) -> bool:
-    """Whether û aligns rapidly with the new singular direction."""
+    """Return whether û aligns rapidly with the new singular direction."""
     return found["recovery_steps"] <= FAST and found["end_alignment"] > GOOD
 
 
 def is_robust(found: dict[str, float], max_gain: float) -> bool:
-    """Whether the error of σ̂ is always less than a tenth of λ."""
+    """Return whether the error of σ̂ is always less than a tenth of λ."""
     return found["max_error"] < NOTICEABLE / (2 * max_gain)
 
 

@@ -1,4 +1,4 @@
-"""Drawings of the PUMA: the arm along its path, errors, speeds and singular values."""
+"""Drawings of motions of the PUMA: the arm along the path, errors, speeds, singular values."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def figure_of(
 ) -> Callable[[Figure], None]:
     """Return a function that draws errors, speeds, the arm at some times, and singular values.
 
-    If `edge` names an axis across the path's plane, the path of the tool is drawn edge-on: its
-    distance from that plane over its height.
+    If `edge` names an axis across the path's plane, the path of the tool is drawn edge-on: the
+    distance of the tool from that plane over the height of the tool.
     """
     i, k = "xyz".index(across), "xyz".index(up)
 

@@ -1,4 +1,4 @@
-"""Families of paths for trajectories whose geometry the paper does not state: B, C, modified C."""
+"""Families of random paths for trajectories B, C and modified C, whose geometry is not printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from supple.papers.style import Array
 Mask: TypeAlias = NDArray[np.bool_]
 
 LENGTH = {"b": 436, "c": 785}  # number of intervals of all paths of a family
-AWAY = 0.1  # smallest singular value at a start that is away from singularities: λ
+AWAY = 0.1  # smallest σ_min of starts away from singularities, the value of λ
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def lines(rng: np.random.Generator, count: int) -> Family:
     """
     q = np.zeros((count, 6))
     q[:, 1] = rng.uniform(-np.pi, np.pi, count)
-    inner = np.arccos(-A2 * np.cos(q[:, 1]) / FOREARM)  # puts the wrist over the shoulder
+    inner = np.arccos(-A2 * np.cos(q[:, 1]) / FOREARM)  # the wrist is over the shoulder
     q[:, 2] = rng.choice([-1.0, 1.0], count) * inner + INNER - q[:, 1]
     wrist = PUMA.fk(q, "link4")[:, :3, 3]
     heading = np.radians(rng.uniform(-10, 10, count)) + rng.choice([0, np.pi], count)
@@ -70,7 +70,7 @@ def lines(rng: np.random.Generator, count: int) -> Family:
     moved = np.stack(
         [along * np.cos(heading), along * np.sin(heading) + beside, np.zeros_like(along)], axis=-1
     )
-    # End poses with the wrist in the required position, and an arbitrary orientation of the hand.
+    # End poses with the wrist at the required position and a random orientation of the hand.
     upright = np.tile(np.eye(4), (count, 1, 1))
     upright[:, :3, 3] = wrist + moved[-1] + [0, 0, D6]
     end = configurations(upright, rng.choice([-1.0, 1.0], (count, 3)))
@@ -100,7 +100,7 @@ def circles(rng: np.random.Generator, count: int) -> Family:
 def _reachable(
     rng: np.random.Generator, pose: Array, moved: Array, valid: Mask, *, both_ends: bool
 ) -> Family:
-    """Return the valid paths whose start can be reached and is away from singularities."""
+    """Return those valid paths whose start is reachable and away from singularities."""
     poses = np.tile(pose, (len(moved), 1, 1, 1))
     poses[..., :3, 3] += moved
     start = configurations(poses[0], rng.choice([-1.0, 1.0], (len(pose), 3)))

@@ -1,7 +1,7 @@
 """The paper's methods on many paths of the PUMA at once.
 
-The steps are those of `methods.py`, except the filter whose gain depends on e; a test compares both
-modules. One interval of 500 paths takes a few products of (500, 6, 6) arrays.
+The steps are those of `methods.py`, except the filter whose gain depends on e; a test compares the
+two modules. One interval of 500 paths takes a few products of (500, 6, 6) arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Step: TypeAlias = Callable[[Array, Array], Array]  # J (P, 6, 6) and ẋ (P, 6) 
 
 @dataclass(frozen=True, eq=False)
 class Motions:
-    """Motions along P paths; the result of `path`, a motion along one path, has no axis P.
+    """Motions along P paths; in the motion along one path, which `path` returns, the arrays lack P.
 
     Attributes:
         q: Joint angles (K + 1, P, 6) [rad].
@@ -89,7 +89,7 @@ def methods(max_gain: float) -> dict[str, Step]:
 
 @dataclass
 class Estimated:
-    """DLS for many J at once, damped by eq. (14) from the estimates of the previous interval."""
+    """DLS for many J at once, damped by eq. (14) for the σ̂ of the previous interval."""
 
     max_gain: float
     u: Array = field(default_factory=lambda: np.zeros((0, 6)))
@@ -143,7 +143,7 @@ class Printed:
 
 def iterated(A: Array, u: Array) -> tuple[Array, Array]:
     """Return û after one inverse iteration with A (P, 6, 6), and 1/‖A⁻¹û‖ (P,). A coordinate axis
-    replaces û where A⁻¹ stretches that axis more than twice as much as û.
+    replaces û where A⁻¹ stretches the axis more than twice as much as û.
     """
     inverse = np.linalg.inv(A)
     turned = np.einsum("pij,pj->pi", inverse, u)
@@ -156,5 +156,5 @@ def iterated(A: Array, u: Array) -> tuple[Array, Array]:
 
 
 def least_damping(sigma: Array, edge: float) -> Array:
-    """Return λ² of eq. (14) for many σ; edge is 1/θ̇max."""
+    """Return λ² of eq. (14) for many σ; `edge` is 1/θ̇max."""
     return np.where(2 * sigma >= edge, np.maximum(0, sigma * (edge - sigma)), edge**2 / 4)

@@ -76,7 +76,7 @@ def error(moved: Moved) -> Array:
 
 
 def norm(vectors: Array) -> Array:
-    """Return the norm of each row."""
+    """Return the norms (...) of vectors (..., k)."""
     return np.asarray(np.linalg.norm(vectors, axis=-1), dtype=np.float64)
 
 

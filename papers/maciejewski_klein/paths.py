@@ -1,4 +1,4 @@
-"""Claims about trajectories whose geometry the paper does not state, on hundreds of such paths."""
+"""Claims about trajectories of unstated geometry, tested on hundreds of random paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from supple.plot import palette
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHUNK = 12, 1500  # number of candidates drawn at a time: per path, and at most
+CHUNK = 12, 1500  # candidates drawn at a time: number per path, and largest number
 
 Verdicts: TypeAlias = dict[str, list[bool]]
 Statements: TypeAlias = dict[str, tuple[str, Callable[[Runs], bool]]]
@@ -78,7 +78,7 @@ def draw_family(kind: str, paths: int, rng: np.random.Generator, max_gain: float
 
 
 def judged(family: Family, says: Statements, max_gain: float) -> tuple[Verdicts, dict[str, Array]]:
-    """Return whether each statement holds on each path, and the integral errors by method."""
+    """Return the paths on which each statement holds, and the integral errors by method."""
     moved = {
         name: many.follow(family.start, family.poses, step)
         for name, step in many.methods(max_gain).items()
@@ -93,7 +93,7 @@ def judged(family: Family, says: Statements, max_gain: float) -> tuple[Verdicts,
 
 
 def beside_a(max_gain: float) -> Statements:
-    """Return the paper's statements that compare trajectory C with trajectory A."""
+    """Return the statements of the paper that compare trajectory C with trajectory A."""
     simple = followed_by_all(course_a(), max_gain)
     depth, width = statements.depth(simple), simple.width("filtered_as_printed")
     return {
@@ -113,7 +113,7 @@ def beside_a(max_gain: float) -> Statements:
 
 def held(family: Family, max_gain: float) -> tuple[Array, int]:
     """Return the joint angles (K, P, 6) of motions with the filter as printed, along the first half
-    of each path and then with the tool rotating in place; and the number of intervals of that half.
+    of each path and then with the tool rotating in place; and the number of intervals in a half.
     """
     half = crossing.half_of(len(family.poses))
     step = many.Printed(max_gain)
@@ -129,7 +129,7 @@ def held(family: Family, max_gain: float) -> tuple[Array, int]:
 
 
 def judged_crossing(family: Family, max_gain: float) -> Verdicts:
-    """Return whether each statement about the estimate of σ_min holds on each path."""
+    """Return the paths on which each statement about the estimate of σ_min holds."""
     q, half = held(family, max_gain)
     each, edge = np.arange(len(family)), 1 / max_gain
     every: list[tuple[Array, ...]] = []

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 SHAPES = ((2, 2), (6, 6), (6, 7), (6, 4))
 LAMBDAS = np.concatenate([[0.0], np.logspace(-4, 4, 65)])
 GAPS = np.logspace(0, 8, 33)  # σ_k/σ_(k+1)
-SAME = 0.02  # largest relative difference that counts as approximately the same
-WIDE = 1e4  # smallest gap that counts as large
+SAME = 0.02  # largest relative difference that is called approximately the same
+WIDE = 1e4  # smallest gap that is called large
 
 
 def random_problem(rng: np.random.Generator, shape: tuple[int, int], count: int) -> Linearization:
@@ -45,9 +45,9 @@ def norms(problem: Linearization, lambdas: Array) -> tuple[Array, Array]:
 
 
 def apart(rng: np.random.Generator, gap: float, count: int) -> dict[str, float]:
-    """Return the difference between damping and truncation for spectra with a gap between σ3 = 1
-    and σ4, as the median over random tasks: ‖θ̇(λ) − θ̇(k)‖/‖θ̇(k)‖ for several λ in the gap, and
-    the same for the end effector's velocity Jθ̇ (`effector`), with λ at the gap's geometric mean.
+    """Return differences between damping and truncation for spectra with a gap between σ3 = 1 and
+    σ4, as medians over random tasks: ‖θ̇(λ) − θ̇(k)‖/‖θ̇(k)‖ for several λ in the gap, and as
+    `effector` the same ratio of velocities Jθ̇, for λ at the geometric mean of the gap.
     """
     sigma = np.array([4.0, 2.0, 1.0, 1 / gap, 0.5 / gap, 0.25 / gap])
     U, V = (np.linalg.qr(rng.normal(size=(count, 6, 6)))[0] for _ in range(2))

@@ -28,7 +28,7 @@ UNPRINTED = (
     "The path, λ, θ̇max, k_p and the length of an interval cannot be read in print; a claim that "
     "fails with this reading is left open."
 )
-SOON = 100  # largest number of intervals after which û has turned to the new direction
+SOON = 100  # most intervals after which û must have turned to the new direction
 READINGS = {
     "b": "That a line shows what the text describes means that such lines exist, not that it is "
     "the paper's. About 1.1 million lines past the shoulder and to the wrist were drawn in three "
@@ -51,12 +51,12 @@ READINGS = {
 
 
 def _open(holds: bool) -> bool | None:
-    """Return the verdict on a claim about a path that is not printed: True, or undecided."""
+    """Return the verdict on a claim about a path of unstated geometry: True, or undecided."""
     return True if holds else None
 
 
 def _common(runs: Runs, *, number: bool = True) -> tuple[Claim, ...]:
-    """Return the claims about every trajectory; the text gives the number of 15 % for some."""
+    """Return the claims about every trajectory; `number` includes the nominal error of 15 %."""
     found, constant = runs.quantities, runs.errors("constant")
     away = {name: found[f"{name}.away_error"] for name in runs.moved}
     gain = max(found[f"{name}.max_gain"] for name in runs.moved)
@@ -294,7 +294,7 @@ def trajectory_b(
 
 
 def _alignment(moved: Moved) -> Array:
-    """Return |ûᵀu6| (K,) of the estimate with the singular direction on the path."""
+    """Return the alignment |ûᵀu6| (K,) of the estimated with the exact singular direction."""
     J = PUMA.jacobian(moved.q[:-1])
     u = np.linalg.svd(J)[0][:, :, -1]
     estimate = SingularDirection.exact(Linearization(J[0], np.zeros(6)))

@@ -1,4 +1,4 @@
-"""MK sections IV-VI: how far singular subspaces turn, what filtering cuts, and what it gains."""
+"""MK sections IV-VI: rotations of singular subspaces, and the effects and gains of filtering."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from supple.steps import NumericalFilter, Pseudoinverse, TruncatedSVD
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GAPS = np.logspace(-4, 0, 33)  # (σ5 − σ6)/‖δJ‖ is 10 times each of these
+GAPS = np.logspace(-4, 0, 33)  # values of (σ5 − σ6)/(10 ‖δJ‖)
 CHANGE = 1e-3  # ‖δJ‖
-WELL = 0.05  # largest relative error of a command that is followed well
+WELL = 0.05  # relative error up to which a command is followed well
 ALPHAS = np.logspace(-4, 2, 49)
 
 
@@ -40,7 +40,7 @@ def turned(J: Array, dJ: Array, size: int) -> Array:
 
 
 def bound(J: Array, dJ: Array, size: int) -> Array:
-    """Return Wedin's bound (K,) on the sine of `turned`: √2 ‖δJ‖ over the gap to the other σ."""
+    """Return Wedin's bound (K,) on the sine of `turned`: √2 ‖δJ‖ divided by the gap to larger σ."""
     before, after = (np.linalg.svd(x, compute_uv=False) for x in (J, J + dJ))
     gap = np.minimum(before[:, 5 - size], after[:, 5 - size])
     gap = gap - np.maximum(before[:, 6 - size], after[:, 6 - size])
@@ -49,9 +49,9 @@ def bound(J: Array, dJ: Array, size: int) -> Array:
 
 
 def followed_well(max_gain: float, samples: int) -> dict[str, float]:
-    """Return, by method, the share of random configurations of the PUMA and random translations of
-    the tool that are followed with an error of at most `WELL` within ‖θ̇‖ ≤ θ̇max ‖ẋ‖; `possible`
-    is the share that the best possible method would follow.
+    """Return, by method, the share of random translations of a PUMA's tool at random configurations
+    that the method follows with an error of at most `WELL` and ‖θ̇‖ ≤ θ̇max ‖ẋ‖; `possible` is the
+    share that the best possible method would follow.
     """
     rng = np.random.default_rng(12)
     q = PUMA.random(samples, seed=rng)
@@ -77,7 +77,8 @@ def followed_well(max_gain: float, samples: int) -> dict[str, float]:
 
 def cut(rng: np.random.Generator) -> tuple[Array, Array]:
     """Return the relative distances of the filtered solution (27), with λ = 0 and û exact, from the
-    truncated SVD and from the pseudoinverse, over α/σ6 from 1e-4 to 100: medians over random tasks.
+    truncated SVD and from the pseudoinverse. They are medians over random tasks, for each α/σ6
+    from 1e-4 to 100.
     """
     J = spectrum(rng, np.array([2.0, 1.5, 1.0, 0.8, 0.5, 0.1]), 50)
     x = rng.normal(size=(50, 6))

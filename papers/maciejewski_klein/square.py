@@ -1,4 +1,4 @@
-"""The square that two links follow: it leaves their reach and passes the inner singularity."""
+"""The square that an arm of two links follows, beyond its reach and past its inner singularity."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The paper's statements about the PUMA's trajectories, as functions of the runs along one path.
 
-The experiments apply them to one reconstruction of each path, and `mk-paths` to hundreds of paths.
+The experiments apply these functions to one reconstruction of each path, `mk-paths` to hundreds.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from supple.papers.maciejewski_klein.inverse import A2, FOREARM, INNER
 from supple.papers.maciejewski_klein.methods import norm
 from supple.papers.style import Array
 
-# Error estimated from the printed plot, and the uncertainty of that reading.
+# The nominal error as read from the printed plot, and the uncertainty of the reading.
 NOMINAL, NEAR = 0.15, 0.05
-PRESENT = 0.02  # smallest error that is present throughout a path
-ZERO = 0.01  # largest mean error that counts as near zero
+PRESENT = 0.02  # smallest error that is called present throughout a path
+ZERO = 0.01  # largest mean error that is called near zero
 AVOIDABLE = 0.1  # largest fraction of the error along directions that are not singular
 
 
 def nominal(runs: Runs) -> bool:
-    """Whether constant damping has a nominal error of 15 %, and more near the singularity."""
+    """Return whether constant damping has an error of 15 %, and more near the singularity."""
     away, peak = runs.away("constant"), runs.errors("constant").max()
     return bool(abs(away - NOMINAL) <= NEAR and peak > 1.5 * away)
 
 
 def throughout(runs: Runs) -> bool:
-    """Whether the error with constant damping is at least 10 % everywhere (nominal: 15 %)."""
+    """Return whether the error with constant damping is at least 10 % everywhere."""
     return bool(runs.errors("constant").min() >= NOMINAL - NEAR)
 
 
 def near_zero(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether filtering brings the error near zero away from singularities."""
+    """Return whether filtering brings the error near zero away from singularities."""
     return runs.away(method) < ZERO
 
 
 def notched(runs: Runs) -> bool:
-    """Whether the error with constant damping dips between two peaks well above 15 %."""
+    """Return whether the error with constant damping dips between two peaks well above 15 %."""
     _, e = runs.notch("constant")
     return bool(min(e[0], e[2]) > 1.5 * runs.away("constant") and e[1] < min(e[0], e[2]))
 
@@ -49,7 +49,7 @@ def depth(runs: Runs) -> float:
 
 
 def ends_at_wrist(runs: Runs) -> bool:
-    """Whether the error rises near the end of the path, where hand and forearm are aligned best."""
+    """Return whether the error rises near the end of the path, where hand and forearm align."""
     constant = runs.errors("constant")
     half = len(constant) // 2
     aligned = np.abs(np.sin(runs.moved["constant"].q[:-1, 4]))
@@ -58,7 +58,7 @@ def ends_at_wrist(runs: Runs) -> bool:
 
 
 def only_lost(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether little of the error lies along directions that are not singular: at most a tenth, and
+    """Return whether at most a tenth of the error lies along directions that are not singular, and
     less than half of the fraction with constant damping.
     """
     share, constant = (
@@ -68,18 +68,18 @@ def only_lost(runs: Runs, method: str = "filtered_as_printed") -> bool:
 
 
 def better(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether filtering has a smaller integral error than variable damping: the main claim."""
+    """Return whether filtering has a smaller integral error than variable damping."""
     return bool(runs.errors(method).sum() < runs.errors("variable").sum())
 
 
 def present(runs: Runs) -> bool:
-    """Whether the error with constant damping is nowhere near zero."""
+    """Return whether the error with constant damping is nowhere near zero."""
     return bool(runs.errors("constant").min() >= PRESENT)
 
 
 def within_axes(runs: Runs) -> bool:
-    """Whether errors and joint speeds are within the axes of Fig. 8 that can be read: 0.6 and 0.01
-    rad per interval, for both methods that the figure compares.
+    """Return whether, for both methods that Fig. 8 compares, errors are within its axis up to 0.6,
+    and joint speeds within its axis up to 0.01 rad per interval.
     """
     both = ("constant", "filtered_as_printed")
     fastest = max(float(norm(runs.moved[name].qd).max()) for name in both)
@@ -125,14 +125,14 @@ def switch(runs: Runs, method: str = "filtered_as_printed") -> Switch:
 
 
 def switches(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether u6 turns rapidly from the shoulder's singular direction to the wrist's."""
+    """Return whether u6 turns rapidly from the shoulder's singular direction to the wrist's."""
     found = switch(runs, method)
     return found.shares[0] < 0.5 < found.shares[1] and found.turn > 45
 
 
 def twins_above(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether the two smallest singular values are above 1/θ̇max, so that λ = 0, when u6 turns from
-    the shoulder's singular direction to the wrist's.
+    """Return whether the two smallest singular values are above 1/θ̇max, so that λ = 0, when u6
+    turns from the shoulder's singular direction to the wrist's.
     """
     at = switch(runs, method).at
     above = bool(runs.singular_values(method)[at, -1] >= 1 / runs.max_gain)
@@ -140,8 +140,8 @@ def twins_above(runs: Runs, method: str = "filtered_as_printed") -> bool:
 
 
 def dips_in_the_middle(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether the three smallest singular values have minima near the middle of the path that are
-    not all zero.
+    """Return whether the three smallest singular values have minima near the middle of the path, of
+    which at least one is not zero.
     """
     sigma = runs.singular_values(method)
     closest = sigma[:, 3:].sum(axis=1).argmin()
@@ -162,13 +162,13 @@ def kinds(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, tuple[f
 
 
 def in_order(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether σ6 belongs to the wrist, σ5 to the elbow and σ4 to the shoulder in most of the
+    """Return whether σ6 belongs to the wrist, σ5 to the elbow and σ4 to the shoulder in most of the
     intervals near the triple singularity.
     """
     return min(kinds(runs, method)[1]) > 0.5
 
 
 def fourth_is_small(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether σ4 is always less than half of σ2."""
+    """Return whether σ4 is always less than half of σ2."""
     sigma = runs.singular_values(method)
     return bool(sigma[:, 3].max() < sigma[:, 1].min() / 2)

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         *DEVIATIONS,
     ),
     parameters=(
-        # a larger θ̇max damps less: from 7 on, the motion by resolved acceleration overflows
+        # A larger θ̇max damps less; from 7 on, the motion by resolved acceleration overflows.
         Parameter("max_gain", MAX_GAIN, "rad/m", "θ̇max, the bound on ‖θ̇‖/‖ẋ_c‖", 0, 6.0),
         Parameter("gain", GAIN, "1/interval", "k_p, the feedback of the position error", -1e-9, 1),
         Parameter("offset", OFFSET, "m", "distance of the side D-A from the base", -1.0, 1.0),

@@ -229,9 +229,7 @@ def _back_in_reach(motion: Trajectory) -> int:
 def claim_of_acceleration(
     moved: dict[str, Trajectory], second: dict[float, dict[str, Trajectory]]
 ) -> Claim:
-    """Return the claim about resolved acceleration, by which the motions `second` were made, for
-    each gain k_v.
-    """
+    """Return the claim about resolved acceleration; `second` has its motions, by k_v."""
 
     def far(motions: dict[str, Trajectory]) -> dict[str, float]:
         return {name: 100 * float(norm(x.error)[D_TO_A].mean()) for name, x in motions.items()}

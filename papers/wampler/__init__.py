@@ -1,7 +1,7 @@
 """Wampler 1986 (W): vector formulations of Jacobians, and damped least squares.
 
-His partial-velocity matrix Ĵ is the result of `Robot.jacobian`, and his damping factor α is λ. He
-attaches z_i to joint i; his link (a_i, b_i, θ_i, β_i) is a row (a, d, θ, α) of the standard
+W's partial-velocity matrix Ĵ is the result of `Robot.jacobian`, and W's damping factor α is λ. W
+attaches z_i to joint i; a link (a_i, b_i, θ_i, β_i) of W is a row (a, d, θ, α) of the standard
 Denavit-Hartenberg table.
 """
 

@@ -1,4 +1,4 @@
-"""W Fig. 3, eqs. (42)-(46) and Theorem 3: damping of one joint, and the condition number."""
+"""W Fig. 3, eqs. (42)-(46) and Theorem 3: damping of one joint, condition number and residual."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _added(J: Array, v: Array, alpha: float) -> Array:
 
 
 def _theorem_3(rng: np.random.Generator, alpha: float, *, lower: bool) -> float:
-    """Return the largest ratio of the residual's increase to its bound (43), over random J."""
+    """Return the largest ratio of the increase of the residual to its bound (43), over random J."""
     share = 0.0
     for m, n in SHAPES:
         k = min(m, n)

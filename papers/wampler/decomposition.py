@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ALPHAS = (0.01, 0.03, 0.1, 0.2, 0.5)
 SAMPLES = 400
-NEAR = 0.1  # largest median relative difference that counts as "approximately the same"
+NEAR = 0.1  # largest median relative difference called "approximately the same"
 
 
 @experiment(
@@ -90,8 +90,8 @@ def wrist(progress: Progress, *, samples: int) -> Outcome:
 
 
 def differences(J: Array, v: Array, alpha: float) -> tuple[Array, Array]:
-    """Return the relative difference ‖parts - whole‖/‖whole‖ for many J (k, 6, 6) and v̂ (k, 6), and
-    that of the tool's velocity, ‖Ĵ(parts - whole)‖/‖v̂‖.
+    """Return the relative differences of the solutions, ‖parts - whole‖/‖whole‖, and of the tool
+    velocities, ‖Ĵ(parts - whole)‖/‖v̂‖, for many J (k, 6, 6) and v̂ (k, 6).
     """
     rule = supple.damping.Constant(alpha**2)
     whole = supple.DLS(rule)(supple.Linearization(J, v))

@@ -16,9 +16,9 @@ import supple
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ALPHA = 0.03  # [reaches]
+ALPHA = 0.03  # damping factor [reaches]
 ERROR = 1e-3  # error of measured joint coordinates [rad or reaches]
-DIGITS = np.logspace(-12, -2, 21)  # relative precision of the arithmetic
+DIGITS = np.logspace(-12, -2, 21)  # relative precisions to which numbers are rounded
 
 
 def change_of_jacobian(arm: ScaledArm, q: Array, error: float) -> Array:
@@ -34,7 +34,7 @@ def change_of_jacobian(arm: ScaledArm, q: Array, error: float) -> Array:
 
 
 def rounded(x: Array, precision: float) -> Array:
-    """Return x with its digits below a relative precision removed."""
+    """Return x rounded to a relative precision."""
     unit = precision * 2 ** np.floor(np.log2(np.maximum(np.abs(x), 1e-300)))
     return np.asarray(np.round(x / unit) * unit)
 
@@ -158,7 +158,7 @@ def amplification(
 
 
 def by_precision(J: Array, v: Array, error: float, rng: np.random.Generator) -> Array:
-    """Return the median relative error of q̇ for each of `DIGITS`, with measurement errors."""
+    """Return the median relative error of q̇ from rounding and measurement, for each of `DIGITS`."""
     exact = damped(J, v)
     seen = J * (1 + error * rng.uniform(-1, 1, J.shape))
     off = [np.linalg.norm(damped(rounded(seen, x), rounded(v, x)) - exact, axis=1) for x in DIGITS]

@@ -25,8 +25,8 @@ import supple
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ALPHA = 0.03  # [reaches]
-STRETCHED = np.radians([45.0, 0.0])  # two links stretched out: J has rank one
+ALPHA = 0.03  # damping factor [reaches]
+STRETCHED = np.radians([45.0, 0.0])  # two stretched links, whose J has rank one
 NEAR = 1e-3  # angle of a wrist that is nearly singular [rad]
 
 

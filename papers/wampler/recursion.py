@@ -1,8 +1,8 @@
 """W eqs. (12), (16), (20)-(27): partial velocities by recursion in link frames.
 
-The arithmetic is generic: with `Counted` numbers it also counts operations. As in the paper,
-operations with zeros that are known from the arm's structure are free, and those with ones are
-counted separately.
+With `Counted` numbers, the arithmetic also counts its operations. As in the paper, operations with
+zeros that are known from the arm's structure are free, and multiplications by ones are counted
+separately.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Counted:
-    """A number that counts the operations done with it; exact zeros and ones cost less."""
+    """A number that counts operations with itself; exact zeros are free, ones counted apart."""
 
     value: float
     tally: Tally
 
     @property
     def is_zero(self) -> bool:
-        """Whether the number is a known zero, so that operations with it are free."""
+        """Whether the number is a known zero, which makes operations with it free."""
         return self.value == 0
 
     def __mul__(self, other: Counted) -> Counted:
@@ -106,9 +106,9 @@ class Arm:
     """An arm in the paper's notation: rotational or translational joints, any twists, a tool.
 
     Attributes:
-        a, b: Lengths and offsets of the links (n,). Those of the last link are part of the tool;
-            the first n - 1 are those of the paper. The offset of a translational joint is added to
-            its q.
+        a, b: Lengths and offsets of the links (n,). The first n - 1 are those of the paper, and
+            the last one is part of the tool. The offset of a translational joint is added to the
+            joint's q.
         twists: Twists β (n,) [deg]; multiples of 90 are exact.
         thetas: Constant part of the rotation angles (n,) [deg].
         translational: Mask (n,) of the joints that slide.
@@ -126,7 +126,7 @@ class Arm:
     def from_table(cls, table: Array, kinds: str, tool: Array | None = None) -> Arm:
         """Return the arm of a standard Denavit-Hartenberg table (a, alpha [deg], d, theta [deg]).
 
-        In the last row only theta belongs to the last joint; the rest is part of the tool's pose.
+        Of the last row, only theta belongs to the last joint; the rest is part of the tool's pose.
         """
         a, twists, b, thetas = np.asarray(table, dtype=np.float64).T
         slides = np.array([kind == "P" for kind in kinds])
@@ -168,7 +168,7 @@ class Arm:
         point = [number(x) for x in self.tool[:3, 3]]
         points: list[Vector] = [point] * n
         for i in reversed(range(n)):
-            if self.translational[i]:  # (18): the travel of the joint itself
+            if self.translational[i]:  # (18): the displacement of the joint itself
                 point = [point[0], point[1], point[2] + number(q[i])]
             points[i] = point
             if i == 0:
@@ -226,7 +226,7 @@ class PartialVelocities:
         return [-y, x, zero], z
 
     def resolved(self, i: int, C: Rows) -> tuple[list[Counted], list[Counted]]:
-        """Return v_i and w_i by (27) in another frame; C is the rotation from link i to it."""
+        """Return v_i and w_i by (27) in another frame, to which C rotates from link i."""
         z = [row[2] for row in C]
         if self.translational[i]:
             return z, [self.number(0.0)] * 3
@@ -269,8 +269,8 @@ class PartialVelocities:
     def torques(self, wrench: Vector) -> list[Counted]:
         """Return τ = Ĵᵀ[f; t] (n), (24), for a wrench in the tool's axes.
 
-        The force and the torque are converted from link to link, and each dot product uses the
-        zeros and ones of its column.
+        The force and the torque are converted from link to link, and each dot product with a column
+        uses the zeros and ones of that column.
         """
         f, t = times(self.tool, wrench[:3]), times(self.tool, wrench[3:])
         torques = []
@@ -363,10 +363,10 @@ def eliminated(columns: Sequence[Vector], task: Vector) -> list[Counted]:
 def by_wrist(
     motion: PartialVelocities, twist: Vector, frames: tuple[int, int], damping: Counted | None
 ) -> list[Counted]:
-    """Return joint speeds of six joints with a spherical wrist, by two problems of three joints.
+    """Return the joint speeds of a six-joint arm with a spherical wrist, by two problems.
 
-    Joints 1 to 3 provide the velocity of the wrist's center, joints 4 to 6 the rest of the angular
-    velocity, as in the paper's remarks.
+    As in the paper's remarks, joints 1 to 3 produce the velocity of the wrist's center, and joints
+    4 to 6 the remaining angular velocity.
 
     Args:
         motion: Partial velocities of an arm whose endpoint R is the wrist's center.
@@ -384,7 +384,7 @@ def by_wrist(
     rest = list(twist[3:])
     for speed, (_, axis) in zip(first, parts, strict=True):
         rest = [x - a * speed for x, a in zip(rest, axis, strict=True)]
-    turned = times(transpose(into[frames[1]]), rest)  # converted from the first frame to the second
+    turned = times(transpose(into[frames[1]]), rest)  # from the first frame to the second
     wrist = motion.into(frames[1])
     last = solve([motion.resolved(i, wrist[i])[1] for i in range(3, 6)], turned)
     return [*first, *last]
@@ -400,7 +400,7 @@ def stanford(endpoint: float) -> Arm:
 
 
 def stanford_counts() -> dict[str, Tally]:
-    """Count the operations that solve for the Stanford arm's joint rates, in the cheapest frames.
+    """Count the operations for the Stanford arm's joint rates, in the cheapest link frames.
 
         "wrist"          the exact solution, two problems of three joints
         "damped"         damped least squares of all six joints, with the tool's endpoint

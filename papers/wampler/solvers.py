@@ -56,8 +56,9 @@ def normal_equations(J: Array, alpha: float, cost: Cost) -> Array:
 def householder(J: Array, alpha: float, cost: Cost) -> tuple[Array, NDArray[np.integer[Any]]]:
     """Return R (n, n) of a QR factorization of [Ĵ; αI], and the order of its pivot columns.
 
-    Row k of αI is the pivot row of step k. Until then α is its only nonzero entry, so the vector of
-    a reflection has only m + 1 nonzero entries (seven for m = 6), and αI need not be stored.
+    Row k of αI is the pivot row of step k. Until then, α is the only nonzero entry of this row, so
+    the vector of a reflection has only m + 1 nonzero entries (seven for m = 6), and αI need not be
+    stored.
     """
     m, n = J.shape
     J, order = J.copy(), np.arange(n)
@@ -72,7 +73,7 @@ def householder(J: Array, alpha: float, cost: Cost) -> tuple[Array, NDArray[np.i
         x = J[:, k]
         size = np.sqrt(alpha**2 + x @ x)
         cost(m + 1)
-        top = alpha + size  # the first entry of the reflection; the others are x
+        top = alpha + size  # first entry of the reflection's vector v; the others are x
         scale = 1 / (size * top)  # 2/‖v‖²
         cost(2)
         R[k, k] = -size

@@ -23,7 +23,7 @@ def scene(folder: Path, radius: float) -> str:
     return str(path)
 
 
-def test_pairs_are_written_with_reasons(tmp_path: Path) -> None:
+def test_the_command_pairs_writes_unchecked_pairs_with_their_reasons(tmp_path: Path) -> None:
     path = tmp_path / "panda.srdf"
     made = found("pairs", PANDA, "--samples", "100", "--out", str(path))
     robot = sp.urdf(PANDA)
@@ -34,7 +34,7 @@ def test_pairs_are_written_with_reasons(tmp_path: Path) -> None:
     assert run("pairs", "panda").exit_code == 2  # the built-in robot has no shapes
 
 
-def test_check_lists_the_nearest_pairs(tmp_path: Path) -> None:
+def test_the_command_check_lists_the_nearest_pairs_and_fails_on_a_collision(tmp_path: Path) -> None:
     robot = sp.urdf(PANDA)
     q = robot.random(seed=4)
     words = ("check", PANDA, scene(tmp_path, 0.05), "--q", ",".join(map(str, q)))
@@ -46,7 +46,7 @@ def test_check_lists_the_nearest_pairs(tmp_path: Path) -> None:
     assert found("check", PANDA, scene(tmp_path, 5.0), code=1)["collides"]
     text = run("check", PANDA, scene(tmp_path, 0.05), "--srdf", str(DATA / "panda.srdf"))
     assert "59 shapes on 11 links, 1 obstacles" in text.output
-    # An obstacle must keep the whole clearance; links that are close by construction need not.
+    # Obstacles must keep the whole clearance; links that are close by construction need not.
     ball = next(each for each in made["contacts"] if "ball" in each["pair"])
     assert found(*words, "--clearance", str(ball["distance"] + 1e-3), code=1)["collides"]
 
@@ -102,7 +102,9 @@ def test_the_command_solve_avoids_obstacles(tmp_path: Path) -> None:
         (("solve", PANDA, "--position", "0", "0", "1", "--clearance", "1"), "--world"),
     ],
 )
-def test_mistakes_get_a_reason_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
+def test_commands_state_the_reason_of_a_mistake_and_exit_with_code_2(
+    words: tuple[str, ...], said: str
+) -> None:
     done = run(*words)
     assert done.exit_code == 2
     assert said in done.output

@@ -1,4 +1,4 @@
-"""The commands as a user meets them: results, exit codes, files that are written completely."""
+"""The commands print results, return exit codes, write complete files and refuse bad input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supple.cli import COMMANDS
 from supple.cli.group import cli
 from supple.control.arguments import ACCELERATION_TIME
 
-# ---- what every command has ----------------------------------------------------------------------
+# ---- help, completion and output -----------------------------------------------------------------
 
 
 @each("name", COMMANDS)
@@ -27,7 +27,7 @@ def test_every_command_has_help_and_json(name: str) -> None:
     assert text.count("\n") > 5
 
 
-def test_help_lists_every_command_and_exit_code() -> None:
+def test_help_lists_every_command_and_the_exit_code_130() -> None:
     text = run("--help").output
     assert all(name in text for name in COMMANDS)
     assert "130" in text
@@ -48,7 +48,7 @@ def test_shell_completion_knows_the_names_of_robots() -> None:
 
 
 @pytest.mark.parametrize("columns", [30, 79, 120])
-def test_output_fits_the_terminal(columns: int) -> None:
+def test_lines_of_output_are_at_most_as_wide_as_the_terminal_or_100_columns(columns: int) -> None:
     for words in (["info", "panda"], ["solve", "ur5e", *POSE], ["branches", "ur5e", *POSE]):
         done = run(*words, columns=columns)
         assert done.exit_code == 0
@@ -60,7 +60,7 @@ def test_output_fits_the_terminal(columns: int) -> None:
 # ---- info ----------------------------------------------------------------------------------------
 
 
-def test_info_has_the_numbers_of_the_robot() -> None:
+def test_info_shows_the_joints_limits_and_end_effectors_of_the_robot() -> None:
     robot, q = sp.load("panda"), sp.load("panda").random(seed=0)
     says = found("info", "panda", "--q", ",".join(map(str, q)))
     assert [joint["name"] for joint in says["joints"]] == list(robot.joint_names)
@@ -70,7 +70,7 @@ def test_info_has_the_numbers_of_the_robot() -> None:
     assert all(name in text for name in (*robot.joint_names, "panda_hand_tcp", "2.8973"))
 
 
-def test_info_shows_accelerations_that_the_file_has(tmp_path: Path) -> None:
+def test_info_shows_the_acceleration_limits_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "arm.urdf"
     limit = '<limit lower="-1" upper="1" velocity="2" acceleration="7.5" jerk="3750"/>'
     file.write_text(
@@ -96,7 +96,7 @@ def test_info_names_the_neutral_configuration() -> None:
     assert f"panda_hand_tcp at q = {q[0]:.4g}, " in text
 
 
-def test_info_shows_rounding_as_zero() -> None:
+def test_info_shows_a_singular_value_that_is_a_rounding_error_as_zero() -> None:
     """A stretched UR5e is singular: its smallest singular value is a rounding error."""
     stretched = "0.3,-1.2,0,0.7,0.5,0.4"
     (tip,) = found("info", "ur5e", "--q", stretched)["end_effectors"]
@@ -120,7 +120,7 @@ def test_info_prints_infinite_limits_as_null_in_json() -> None:
 # ---- branches ------------------------------------------------------------------------------------
 
 
-def test_branches_are_different_solutions_of_one_pose() -> None:
+def test_branches_prints_different_solutions_of_one_pose() -> None:
     says = found("branches", "ur5e", *POSE)
     assert says["count"] == 8
     q = np.array([list(one["q"].values()) for one in says["solutions"]])
@@ -132,7 +132,7 @@ def test_branches_are_different_solutions_of_one_pose() -> None:
 
 
 @pytest.mark.parametrize("robot", ["ur5e", "panda"])
-def test_branches_out_of_reach_say_how_far_the_closest_pose_is(robot: str) -> None:
+def test_branches_says_how_far_the_closest_pose_to_an_unreachable_pose_is(robot: str) -> None:
     done = run("branches", robot, *FAR)
     assert done.exit_code == 1
     assert done.stdout.startswith(f"{robot}: no solution; unreachable: the closest pose found is ")
@@ -160,7 +160,7 @@ def test_the_branches_command_names_joints_that_are_free_on_some_branches() -> N
         assert (f"{name} moves freely" in says) == one
 
 
-def test_branches_of_a_position_are_infinitely_many() -> None:
+def test_branches_says_that_a_position_has_infinitely_many_solutions() -> None:
     says = run("branches", "ur5e", *POSE[:4]).stdout
     assert "Without a rotation there are infinitely many solutions; these are some." in says
     assert "There may be more" not in says
@@ -176,7 +176,7 @@ def test_the_help_of_branches_says_how_solutions_are_ordered() -> None:
 # ---- simulate ------------------------------------------------------------------------------------
 
 
-def test_the_command_simulate_writes_the_motion_of_the_library(tmp_path: Path) -> None:
+def test_the_command_simulate_writes_the_motion_that_simulate_returns(tmp_path: Path) -> None:
     robot = sp.load("ur5e")
     q = np.radians([0, -70, 100, -120, -60, 0])
     twist = [0.05, 0, 0, -0.4, 0, 0]
@@ -247,8 +247,10 @@ def test_doctor_passes_its_self_test_on_this_machine() -> None:
     assert "passed" in run("doctor").stdout
 
 
-def test_doctor_notices_wrong_solutions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library that returns wrong numbers fails its self-test."""
+def test_doctor_fails_if_the_library_computes_wrong_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The self-test reports the wrong numbers."""
     real = sp.Solver.batch
 
     def wrong(solver: sp.Solver, *args: Any, **kwargs: Any) -> sp.Solutions:
@@ -262,7 +264,7 @@ def test_doctor_notices_wrong_solutions(monkeypatch: pytest.MonkeyPatch) -> None
     assert "FAILED" in done.stdout
 
 
-def test_bench_measures_every_call() -> None:
+def test_the_command_bench_prints_a_time_for_every_call() -> None:
     says = found("bench", "y", "--poses", "50")
     names = ("fk_us", "jacobian_us", "servo_us", "servo_singular_us", "solve_us")
     assert all(says[name] > 0 for name in names)
@@ -282,7 +284,7 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-# ---- what is refused -----------------------------------------------------------------------------
+# ---- refusals ------------------------------------------------------------------------------------
 
 
 @each(
@@ -317,7 +319,9 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
         (["completion", "tcsh"], "'tcsh' is not one of"),
     ],
 )
-def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) -> None:
+def test_commands_state_the_reason_for_refusing_input_and_exit_with_code_2(
+    words: list[str], said: str
+) -> None:
     done = run(*words)
     assert done.exit_code == 2, done.output
     assert said in done.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Messages of commands name command-line options; all commands name their options alike."""
+"""Messages of commands name command-line options, and options have the same names everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from supple.cli.hints import in_options
 
 @each("name", COMMANDS)
 def test_commands_that_write_a_result_file_take_the_options_o_and_out(name: str) -> None:
-    """Every command that writes its result to a file takes -o and --out."""
+    """The options -o and --out are equivalent."""
     command = cli.get_command(None, name)  # type: ignore[arg-type]
     outs = [each.opts for each in command.params if "--out" in each.opts]  # type: ignore[union-attr]
     assert outs in ([], [["-o", "--out"]])
@@ -63,7 +63,7 @@ def test_errors_name_command_line_options_not_python_arguments(
 
 
 def test_commands_translate_every_python_phrase_of_error_messages() -> None:
-    """No message about robot files or poses names a Python argument when a command shows it."""
+    """A command replaces the Python arguments in errors about robot files and poses by options."""
     folder = Path(sp.__file__).parent
     phrases = []
     for file in [folder / "poses.py", *(folder / "describe").glob("*.py")]:

@@ -1,4 +1,4 @@
-"""The command `retarget`."""
+"""The command `retarget` agrees with the function."""
 
 from __future__ import annotations
 

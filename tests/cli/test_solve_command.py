@@ -1,4 +1,4 @@
-"""`supple solve`: one pose, or a file of poses."""
+"""The command `solve` solves one pose or a file of poses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from solving import solve
 from supple._arrays.tables import FORMATS, Table, read_table, write_table
 
 
-def test_solve_prints_the_solution() -> None:
+def test_the_command_solve_prints_the_solution() -> None:
     says = found("solve", "ur5e", *POSE)
     assert says["success"]
     assert says["status"] == "CONVERGED"
@@ -57,13 +57,13 @@ def test_solve_accepts_a_rotation_in_any_form_with_equal_results() -> None:
         np.testing.assert_allclose(list(answers[0].values()), list(other.values()), atol=1e-6)
 
 
-def test_a_position_alone_leaves_the_rotation_free() -> None:
+def test_solve_with_a_position_alone_leaves_the_rotation_free() -> None:
     says = found("solve", "panda", "--position", "0.4", "0.1", "0.3")
     at = sp.load("panda").fk(list(says["q"].values()))[:3, 3]
     np.testing.assert_allclose(at, [0.4, 0.1, 0.3], atol=2e-6)
 
 
-def test_a_target_out_of_reach_is_explained_and_fails() -> None:
+def test_solve_explains_that_a_target_is_out_of_reach_and_fails() -> None:
     says = found("solve", "ur5e", *FAR, code=1)
     assert says["status"] == "UNREACHABLE"
     assert says["report"]
@@ -107,7 +107,7 @@ def test_one_pose_out_of_reach_makes_the_exit_code_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("column", ["y", "qz"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_row_that_is_not_finite_is_marked_and_the_others_are_solved(
+def test_a_row_that_is_not_finite_is_marked_and_other_rows_are_solved(
     suffix: str, column: str, value: float, tmp_path: Path
 ) -> None:
     file, T = poses_file(tmp_path, suffix, count=5)
@@ -138,7 +138,7 @@ def test_a_position_that_is_not_finite_is_marked(suffix: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_an_interrupt_leaves_no_file_and_exits_130(suffix: str, tmp_path: Path) -> None:
-    """SIGINT while a file is written leaves the previous file unchanged and no temporary file."""
+    """SIGINT while a file is written leaves an existing file unchanged and no temporary file."""
     file, _ = poses_file(tmp_path, suffix)
     (tmp_path / "out").mkdir()
     out = tmp_path / "out" / f"x{suffix}"
@@ -158,7 +158,7 @@ def test_an_interrupt_leaves_no_file_and_exits_130(suffix: str, tmp_path: Path) 
     assert out.read_bytes() == b"before"
 
 
-def test_a_bar_shows_rate_and_time_left_in_a_terminal() -> None:
+def test_a_progress_bar_shows_rate_and_time_left_in_a_terminal() -> None:
     import pty
 
     code = (

@@ -1,5 +1,5 @@
-"""Jobs from Parquet to Parquet: they give the solutions of `solve` for any division into parts,
-and report mistakes before they compute anything.
+"""Jobs from Parquet to Parquet return the solutions of `solve` for any division into parts, and
+report mistakes before they compute anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UR5E = sp.load("ur5e")
 
 
 def poses_of(columns: dict[str, Any]) -> Any:
-    """Return the poses of columns with positions and quaternions."""
+    """Return the poses (N, 4, 4) in columns of positions and quaternions."""
     at = np.stack([columns[name] for name in "xyz"], axis=1)
     return sp.pose(at, wxyz=np.stack([columns[f"q{name}"] for name in "wxyz"], axis=1))
 
@@ -38,7 +38,7 @@ def poses_of(columns: dict[str, Any]) -> Any:
 
 
 def test_results_of_a_batch_job_are_those_of_solve(tmp_path: Path) -> None:
-    """Every column equals the result of `solve`; half of the targets are out of reach."""
+    """Every column equals the result of `solve`, also for the half of targets out of reach."""
     T = UR5E.fk(UR5E.random(600, seed=1))
     T[::2, :3, 3] += 1.5
     columns = {"T": T.reshape(-1, 16), "name": np.arange(600)}
@@ -58,7 +58,7 @@ def test_results_of_a_batch_job_are_those_of_solve(tmp_path: Path) -> None:
     assert read_table(tmp_path / "out/part-000000.parquet").labels["q"] == UR5E.joint_names
 
 
-def test_quaternions_have_the_order_of_their_names(tmp_path: Path) -> None:
+def test_quaternion_columns_are_identified_by_name(tmp_path: Path) -> None:
     columns = reachable(UR5E, 200)
     shuffled = {name: columns[name] for name in ("qz", "y", "qx", "z", "qw", "x", "qy")}
     solve_parquet(Solve(UR5E), write(tmp_path / "t.parquet", shuffled), tmp_path / "out")
@@ -66,7 +66,7 @@ def test_quaternions_have_the_order_of_their_names(tmp_path: Path) -> None:
     np.testing.assert_allclose(UR5E.fk(q), poses_of(columns), atol=2e-6)
 
 
-def test_positions_alone_leave_the_rotation_free(tmp_path: Path) -> None:
+def test_a_job_without_quaternions_leaves_the_rotation_free(tmp_path: Path) -> None:
     columns = {name: reachable(UR5E, 100)[name] for name in "xyz"}
     made = solve_parquet(Solve(UR5E), write(tmp_path / "t.parquet", columns), tmp_path / "out")
     assert made.counts == {"CONVERGED": 100}
@@ -79,7 +79,7 @@ def test_positions_alone_leave_the_rotation_free(tmp_path: Path) -> None:
 def test_every_input_row_is_in_exactly_one_part(
     tmp_path: Path, part_rows: int, row_group: int
 ) -> None:
-    """Several files, one of them empty, with row groups of any size: no row is lost or repeated."""
+    """The input is several files, one of them empty, with row groups of various sizes."""
     columns = reachable(UR5E, 230)
     cuts = [(0, 100), (100, 100), (100, 137), (137, 230)]
     for k, (first, last) in enumerate(cuts):
@@ -97,7 +97,7 @@ def test_every_input_row_is_in_exactly_one_part(
     assert max(sizes) <= part_rows
 
 
-def test_branches_are_those_of_solve(tmp_path: Path) -> None:
+def test_branches_of_a_job_are_the_solutions_that_solve_returns(tmp_path: Path) -> None:
     T = UR5E.fk(UR5E.random(12, seed=3))
     T[4, :3, 3] += 5.0
     columns = {"T": T.reshape(-1, 16)}
@@ -114,7 +114,7 @@ def test_branches_are_those_of_solve(tmp_path: Path) -> None:
     assert made.rows == len(rows) > 40
 
 
-def test_rows_that_are_not_poses_are_reported_and_the_others_solved(tmp_path: Path) -> None:
+def test_rows_without_a_valid_pose_are_reported_and_other_rows_are_solved(tmp_path: Path) -> None:
     columns = {name: each.copy() for name, each in reachable(UR5E, 50).items()}
     columns["qw"][3] += 0.5
     columns["qx"][5] = np.nan
@@ -129,7 +129,7 @@ def test_rows_that_are_not_poses_are_reported_and_the_others_solved(tmp_path: Pa
     np.testing.assert_array_equal(np.nonzero(missing)[0], [3, 5, 7])
 
 
-def test_the_schema_states_version_and_units(tmp_path: Path) -> None:
+def test_the_schema_of_results_states_version_and_units(tmp_path: Path) -> None:
     write(tmp_path / "t.parquet", reachable(UR5E, 5))
     solve_parquet(Solve(UR5E), tmp_path / "t.parquet", tmp_path / "out")
     schema = parquet.read_schema(tmp_path / "out/part-000000.parquet")
@@ -211,7 +211,9 @@ MISTAKES = {
 
 
 @each("mistake", MISTAKES)
-def test_errors_name_wrong_columns_before_anything_is_written(mistake: str, tmp_path: Path) -> None:
+def test_errors_about_wrong_columns_name_them_before_anything_is_written(
+    mistake: str, tmp_path: Path
+) -> None:
     columns, says = MISTAKES[mistake]
     file = write(tmp_path / "t.parquet", columns)
     with pytest.raises(InputError, match=says):
@@ -231,9 +233,9 @@ def test_a_unit_stated_in_a_parquet_file_must_be_meters(tmp_path: Path) -> None:
         solve_parquet(Solve(UR5E), tmp_path / "t.parquet", tmp_path / "out")
 
 
-def test_a_gpu_job_on_ray_needs_workers_with_a_gpu(tmp_path: Path) -> None:
+def test_a_gpu_job_on_ray_is_refused_without_workers_that_have_a_gpu(tmp_path: Path) -> None:
     stage = Solve(UR5E)
-    object.__setattr__(stage, "device", "cuda")  # this machine may have no GPU
+    object.__setattr__(stage, "device", "cuda")  # set after construction, which requires a GPU
     file = write(tmp_path / "t.parquet", GOOD)
     with pytest.raises(InputError, match=r"device='cuda' on Ray .*--gpus"):
         solve_parquet(stage, file, tmp_path / "out", ray=RayOptions())
@@ -259,7 +261,7 @@ def test_inputs_that_are_not_parquet_files_are_refused(tmp_path: Path) -> None:
 # ---- folders -------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_another_job_is_refused_with_the_difference(tmp_path: Path) -> None:
+def test_the_error_about_the_folder_of_another_job_states_the_difference(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", GOOD)
     solve_parquet(Solve(UR5E), file, tmp_path / "out")
     before = contents(tmp_path / "out")
@@ -291,14 +293,14 @@ def test_a_damaged_or_missing_part_is_computed_again(tmp_path: Path) -> None:
     solve_parquet(Solve(UR5E), file, tmp_path / "out", part_rows=10)
     before = contents(tmp_path / "out")
     (tmp_path / "out/part-000001.parquet").unlink()
-    half = tmp_path / "out/part-000003.parquet"  # not the first missing part
+    half = tmp_path / "out/part-000003.parquet"  # the first missing part is an earlier one
     half.write_bytes(half.read_bytes()[:-100])
     made = solve_parquet(Solve(UR5E), file, tmp_path / "out", part_rows=10)
     assert (made.parts, made.resumed) == (4, 2)
     assert contents(tmp_path / "out") == before
 
 
-def test_a_part_file_that_belongs_elsewhere_in_the_job_is_refused(tmp_path: Path) -> None:
+def test_a_part_file_with_the_rows_of_another_part_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", GOOD)
     solve_parquet(Solve(UR5E), file, tmp_path / "out", part_rows=10)
     parts = sorted((tmp_path / "out").glob("part-*"))
@@ -362,6 +364,6 @@ def test_the_batch_command_reports_mistakes_in_one_line(tmp_path: Path) -> None:
 
 
 def test_device_cpu_is_the_default_of_a_solve_stage() -> None:
-    """device="cpu" is the default, and does not select a GPU."""
+    """A stage with device="cpu" equals a stage without `device`."""
     robot = sp.load("ur5e")
     assert Solve(robot, device="cpu") == Solve(robot)

@@ -1,4 +1,4 @@
-"""Samples follow their scheme and are split by region; readers yield each sample once."""
+"""Datasets follow the distribution of their scheme, and readers yield each sample once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_poses_and_labels_are_those_of_the_configurations(
+def test_poses_and_labels_of_samples_are_computed_from_their_configurations(
     tables: dict[str, Any], scheme: str
 ) -> None:
     table = tables[scheme]
@@ -68,7 +68,7 @@ def test_poses_and_labels_are_those_of_the_configurations(
 
 
 def test_joint_samples_are_uniform_in_joint_space(tables: dict[str, Any]) -> None:
-    """Each joint passes a Kolmogorov test whose probability of a false alarm is 1e-6."""
+    """Each joint passes a Kolmogorov-Smirnov test at a level of 1e-6."""
     q = joints(tables["joints"], UR5E)
     share = np.sort((q - UR5E.lower) / (UR5E.upper - UR5E.lower), axis=0)
     away = np.abs(share - (np.arange(3000)[:, None] + 0.5) / 3000).max()
@@ -77,7 +77,7 @@ def test_joint_samples_are_uniform_in_joint_space(tables: dict[str, Any]) -> Non
 
 
 def test_workspace_samples_are_uniform_over_the_reachable_poses(tables: dict[str, Any]) -> None:
-    """Samples are distributed like random poses of a larger box that `solve` can reach."""
+    """Samples have the distribution of those random poses in a larger box that `solve` reaches."""
     chance = np.random.default_rng(5)
     wxyz = chance.normal(size=(6000, 4))
     T = sp.pose(chance.uniform(-1.3, 1.3, (6000, 3)), wxyz=wxyz)
@@ -97,15 +97,17 @@ def test_workspace_samples_are_uniform_over_the_reachable_poses(tables: dict[str
     assert abs(np.median(radius) - np.median(ours[:, 0])) > 0.05, "the schemes do not differ"
 
 
-def test_singular_samples_are_near_singularities(tables: dict[str, Any]) -> None:
-    """Each has the least of 32 uniform σ; the median is the 2 % quantile of uniform σ."""
+def test_singular_samples_have_much_smaller_sigma_than_uniform_samples(
+    tables: dict[str, Any],
+) -> None:
+    """A sample has the least σ_min of 32 uniform samples; the median is their 2 % quantile."""
     uniform = np.sort(tables["joints"]["sigma_min"].to_numpy())
     median = np.median(tables["singular"]["sigma_min"].to_numpy())
     share = np.searchsorted(uniform, median) / len(uniform)
     assert 0.5 * (1 - 0.5 ** (1 / 32)) < share < 2 * (1 - 0.5 ** (1 / 32))
 
 
-def test_paths_are_lines_in_joint_space(tables: dict[str, Any]) -> None:
+def test_samples_of_paths_lie_on_lines_in_joint_space(tables: dict[str, Any]) -> None:
     table = tables["paths"]
     q, path, step = joints(table, UR5E), table["path"].to_numpy(), table["step"].to_numpy()
     np.testing.assert_array_equal(path, np.arange(3000) // 32)
@@ -114,7 +116,7 @@ def test_paths_are_lines_in_joint_space(tables: dict[str, Any]) -> None:
     np.testing.assert_allclose(np.diff(whole, 2, axis=1), 0, atol=1e-12)
 
 
-def test_branches_are_all_solutions_of_a_pose(tmp_path: Path) -> None:
+def test_branches_of_a_sample_are_different_solutions_of_its_pose(tmp_path: Path) -> None:
     sample_dataset(UR5E, tmp_path / "out", 20, branches=16, part_rows=7)
     table = parquet.read_table(tmp_path / "out")
     q, sample = joints(table, UR5E), table["sample"].to_numpy()
@@ -132,7 +134,7 @@ def test_branches_are_all_solutions_of_a_pose(tmp_path: Path) -> None:
 def test_a_sample_depends_only_on_its_index_and_the_seed(
     scheme: Any, tables: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A sample depends on its index and the seed, not on parts or the number of samples."""
+    """A sample does not depend on the parts or on the number of samples."""
     names = [f"q:{name}" for name in UR5E.joint_names]
     sample_dataset(UR5E, tmp_path / "a", 1500, scheme=scheme, part_rows=999)
     fewer = parquet.read_table(tmp_path / "a")
@@ -156,7 +158,7 @@ def test_no_region_is_in_both_the_training_and_the_test_set(tables: dict[str, An
     assert 0.05 < test.mean() < 0.15
 
 
-def test_a_killed_dataset_is_continued(tmp_path: Path) -> None:
+def test_a_killed_dataset_can_be_continued(tmp_path: Path) -> None:
     sample_dataset(UR5E, tmp_path / "expected", 20_000, scheme="paths", part_rows=300)
     command = [sys.executable, str(SUPPORT / "killed.py"), "dataset", str(tmp_path), "8", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -179,7 +181,7 @@ def test_bad_arguments_are_refused_before_any_file_is_written(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_writes_a_dataset(tmp_path: Path) -> None:
+def test_the_command_dataset_writes_a_dataset(tmp_path: Path) -> None:
     words = ["dataset", "ur5e", str(tmp_path / "out"), "--count", "500", "--scheme", "singular"]
     done = CliRunner().invoke(cli, [*words, "--json"])
     assert done.exit_code == 0, done.output
@@ -201,7 +203,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("split", [None, "train", "test"])
 @pytest.mark.parametrize("seed", [None, 3])
-def test_each_sample_is_read_once(data: Path, split: Any, seed: int | None) -> None:
+def test_a_reader_yields_each_sample_of_its_split_exactly_once(
+    data: Path, split: Any, seed: int | None
+) -> None:
     table = parquet.read_table(data)
     words = np.asarray(table["split"])
     expected = np.arange(2500) if split is None else np.nonzero(words == split)[0]
@@ -217,7 +221,7 @@ def test_each_sample_is_read_once(data: Path, split: Any, seed: int | None) -> N
     np.testing.assert_array_equal(pose[:, 3], table["qw"].to_numpy()[read])
 
 
-def test_readers_divide_the_samples_and_epochs_differ_in_order(data: Path) -> None:
+def test_shards_share_out_all_samples_and_each_epoch_has_its_own_order(data: Path) -> None:
     shards = [
         [batch["sample"] for batch in Samples(data, 64, seed=0, shard=(k, 3))] for k in range(3)
     ]
@@ -230,7 +234,7 @@ def test_readers_divide_the_samples_and_epochs_differ_in_order(data: Path) -> No
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_only_a_finished_dataset_is_read(data: Path, tmp_path: Path) -> None:
+def test_folders_other_than_finished_datasets_are_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a folder of parts"):
         Samples(tmp_path)
     file = write(tmp_path / "t.parquet", reachable(UR5E, 10))
@@ -248,7 +252,7 @@ def test_only_a_finished_dataset_is_read(data: Path, tmp_path: Path) -> None:
         Samples(data, split="validation")  # type: ignore[arg-type]
 
 
-def test_without_torch_the_error_says_what_to_install(
+def test_without_torch_installed_the_error_says_what_to_install(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -1,4 +1,4 @@
-"""Nothing is lost: real processes killed at random moments, full disks, crashes at every step."""
+"""No result is lost if processes are killed, disks are full, or a write crashes at any step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
 def test_a_job_continues_after_kills_at_random_times(
     seed: int, tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
-    """After ten kills with signal 9 at random times, a last run gives the expected bytes."""
+    """After ten kills with signal 9, a last run gives the bytes of an uninterrupted run."""
     file, expected = uninterrupted
     (tmp_path / "targets.parquet").write_bytes(file.read_bytes())
     command = [sys.executable, str(SUPPORT / "killed.py"), "solve", str(tmp_path), "10", str(seed)]
@@ -78,7 +78,7 @@ for what in sys.argv[2:]:
 
 
 def test_a_job_continues_after_a_crash_at_any_write_step(tmp_path: Path) -> None:
-    """A run that crashes before a flush, or before or after a renaming, can be continued."""
+    """The crash is before a flush, or before or after a file is renamed."""
     file = write(tmp_path / "t.parquet", reachable(UR5E, 60))
     solve_parquet(Solve(UR5E), file, tmp_path / "expected", part_rows=20)
     expected, steps = contents(tmp_path / "expected"), {"fsync": 10, "rename": 5, "renamed": 5}
@@ -107,7 +107,7 @@ except OSError as error:
 
 
 def test_a_part_above_the_file_size_limit_leaves_no_file(tmp_path: Path) -> None:
-    """A part above the limit for file sizes leaves no file; the parts before it are committed."""
+    """The parts before the large part are committed."""
     small = write(tmp_path / "in/a.parquet", reachable(UR5E, 50))
     write(tmp_path / "in/b.parquet", reachable(UR5E, 200))
     solve_parquet(Solve(UR5E), tmp_path / "in", tmp_path / "expected", part_rows=200)
@@ -148,7 +148,7 @@ print(json.dumps([done.exit_code, done.stderr, left, again.exit_code, files]))
 def test_a_job_that_fills_its_disk_reports_it_and_can_be_continued(
     tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
-    """If the disk is too small, the command fails; after more space is added, it continues."""
+    """If the disk is too small, the command fails; with more space, a new run finishes the job."""
     import json
 
     file, expected = uninterrupted
@@ -172,7 +172,7 @@ def test_a_job_that_fills_its_disk_reports_it_and_can_be_continued(
     assert {name: bytes.fromhex(each) for name, each in files.items()} == expected
 
 
-def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_simultaneous_run_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", reachable(UR5E, 40))
 
     def second(done: int, total: int) -> None:

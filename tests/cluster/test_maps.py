@@ -1,4 +1,4 @@
-"""A map agrees with `solve` at every voxel and orientation, and queries agree with plain loops."""
+"""A map agrees with `solve` at its voxels and orientations, and queries agree with plain loops."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def centers(found: ReachMap) -> Any:
 
 
 def bits(found: ReachMap) -> Any:
-    """Return a mask (voxels, orientations) of the reached poses, from the table of poses."""
+    """Return a mask (voxels, orientations) of the poses that are in the table of reached poses."""
     table = parquet.read_table(found.folder / "poses")
     reached = np.zeros((found.dexterity.size, len(found.orientations)), bool)
     reached[table["voxel"], table["orientation"]] = True
@@ -58,14 +58,14 @@ def bits(found: ReachMap) -> Any:
 
 
 @each("count", [1, 2, 64, 1000])
-def test_orientations_are_spread_evenly(count: int) -> None:
-    """Every rotation is near a sampled one: within twice the angle of a perfect covering."""
+def test_every_rotation_is_near_an_orientation_of_the_map(count: int) -> None:
+    """The nearest orientation is within twice the angle of a perfect covering."""
     wxyz = uniform_orientations(count)
     np.testing.assert_allclose(np.linalg.norm(wxyz, axis=1), 1, atol=1e-12)
     random = np.random.default_rng(0).normal(size=(2000, 4))
     random /= np.linalg.norm(random, axis=1, keepdims=True)
     angle = 2 * np.arccos(np.minimum(np.abs(random @ wxyz.T).max(axis=1), 1))
-    # The rotations by angles up to a are a fraction (a - sin a) / π of all rotations.
+    # Rotations by an angle of at most a are a fraction (a - sin a) / π of all rotations.
     perfect = next(a for a in np.linspace(0, np.pi, 1000) if (a - np.sin(a)) / np.pi >= 1 / count)
     assert angle.max() <= min(np.pi, 2 * perfect) + 1e-9
 
@@ -74,7 +74,7 @@ def test_orientations_are_spread_evenly(count: int) -> None:
 
 
 def test_a_pose_is_reached_in_the_map_if_solve_reaches_it(exact: ReachMap) -> None:
-    """For 600 random poses, the map agrees with `solve` and its default number of seeds."""
+    """The map and `solve`, with its default number of seeds, agree at 600 random poses."""
     at = centers(exact)
     chance = np.random.default_rng(1)
     voxel, which = chance.integers(len(at), size=600), chance.integers(COUNT, size=600)
@@ -100,7 +100,7 @@ def test_voxel_values_are_statistics_of_the_poses_in_the_voxel(exact: ReachMap) 
 
 
 def test_manipulability_and_sigma_of_a_map_are_those_of_a_solution(exact: ReachMap) -> None:
-    """Manipulability and σ in the table are those of a solution of the pose."""
+    """The table states both values for each pose."""
     table = parquet.read_table(exact.folder / "poses").slice(100, 12).to_pylist()
     at = centers(exact)
     for row in table:
@@ -111,10 +111,12 @@ def test_manipulability_and_sigma_of_a_map_are_those_of_a_solution(exact: ReachM
         assert np.abs(sigma.prod(axis=1) - row["manipulability"]).min() < 1e-4
 
 
-def test_coarse_grids_change_few_voxels(fine: ReachMap, tmp_path: Path) -> None:
-    """Refining coarse grids solves at most a quarter of the poses; at most one in 2000 differs."""
+def test_refining_a_coarse_grid_solves_fewer_poses_and_changes_few_voxels(
+    fine: ReachMap, tmp_path: Path
+) -> None:
+    """At most a quarter of the poses are solved, and at most one voxel in 2000 differs."""
     last = fine.origin + fine.spacing * (np.array(fine.dexterity.shape) - 1)
-    bounds = [fine.origin + 1e-9, last - 1e-9]  # so that rounding does not add a voxel
+    bounds = [fine.origin + 1e-9, last - 1e-9]  # a little less, for rounding
     every = reachability(
         UR5E, tmp_path / "m", spacing=0.05, orientations=2, levels=0, bounds=bounds
     )
@@ -130,10 +132,10 @@ def test_the_default_bounds_contain_all_that_is_reached(exact: ReachMap) -> None
         assert not np.take(exact.dexterity, (0, -1), axis=axis).any()
 
 
-def test_a_planar_robot_reaches_a_circle(tmp_path: Path) -> None:
+def test_the_map_of_a_planar_robot_with_fixed_orientation_is_a_circle(tmp_path: Path) -> None:
     """With the orientation fixed, the tip moves on a circle of radius 0.5 m (a link's length).
 
-    The centers of 12 voxels lie on it, because 3² + 4² = 5².
+    The centers of 12 voxels lie on this circle, because 3² + 4² = 5².
     """
     found = reachability(
         sp.dh([[0.5, 0, 0, 0], [0.5, 0, 0, 0]]),
@@ -164,7 +166,7 @@ def test_the_value_of_a_map_at_a_point_is_that_of_the_nearest_voxel(exact: Reach
     assert exact.at([50.0, 0, 0]) == 0
 
 
-def test_reaches_answers_for_the_nearest_pose_of_the_map(exact: ReachMap) -> None:
+def test_reaches_returns_the_value_at_the_nearest_pose_of_the_map(exact: ReachMap) -> None:
     at, known = centers(exact), bits(exact)
     T = UR5E.fk(UR5E.random(300, seed=4))
     nearest = np.linalg.norm(T[:, None, :3, 3] - at, axis=2).argmin(axis=1)
@@ -193,7 +195,7 @@ def test_slices_and_points_of_a_map_have_the_values_of_its_voxels(exact: ReachMa
         exact.at([0, 0, 0], "dexterous")
 
 
-def test_a_picture_shows_the_three_slices(exact: ReachMap) -> None:
+def test_the_picture_of_a_map_shows_its_three_slices(exact: ReachMap) -> None:
     figure = exact.plot("manipulability")
     shown = [ax.images[0].get_array() for ax in figure.axes if ax.images]
     assert len(shown) == 3
@@ -217,8 +219,8 @@ def candidates() -> Any:
     return sp.pose(np.stack([x, y, 0 * x], axis=1), rpy=np.stack([0 * yaw, 0 * yaw, yaw], axis=1))
 
 
-def test_best_base_agrees_with_solving_at_every_candidate_base(exact: ReachMap) -> None:
-    """Solving all targets with the robot at every candidate base gives the same best base."""
+def test_best_base_reaches_as_many_targets_as_the_best_of_all_candidates(exact: ReachMap) -> None:
+    """The numbers of reached targets are counted by `solve` with the robot at each candidate."""
     T, bases = poses_on_a_table(), candidates()
     counts = [int(solve(UR5E.with_base(base), T).success.sum()) for base in bases]
     found = exact.best_base(UR5E, T, bases=bases, verify=len(bases))
@@ -238,7 +240,7 @@ def test_best_base_finds_a_base_without_given_candidates(exact: ReachMap) -> Non
 
 
 def test_a_reach_map_moves_with_the_base_of_the_robot(tmp_path: Path, exact: ReachMap) -> None:
-    """The map moves as far as the base, by whole voxels; `best_base` takes account of the base."""
+    """The base moves by whole voxels. `best_base` accounts for the base of the robot."""
     base = sp.pose([5 * SPACING, -3 * SPACING, 2 * SPACING])
     moved = reachability(
         UR5E.with_base(base), tmp_path / "m", spacing=SPACING, orientations=COUNT, levels=0
@@ -258,8 +260,8 @@ def test_best_base_refuses_a_robot_other_than_that_of_the_map(exact: ReachMap) -
 # ---- running -------------------------------------------------------------------------------------
 
 
-def test_a_killed_map_is_continued(tmp_path: Path) -> None:
-    """A map that is killed and continued has the same bytes as one without interruption."""
+def test_a_killed_map_can_be_continued(tmp_path: Path) -> None:
+    """The continued map has the same bytes as an uninterrupted map."""
     options: Any = {"spacing": 0.15, "orientations": 12, "levels": 1}
     reachability(UR5E, tmp_path / "expected", **options)
     command = [sys.executable, str(SUPPORT / "killed.py"), "reach", str(tmp_path), "5", "0"]

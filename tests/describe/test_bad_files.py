@@ -1,4 +1,4 @@
-"""Invalid files and texts raise, without delay, an error of supple that names the problem."""
+"""An invalid file or text soon raises an error of supple that names the problem."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Reader = Callable[[object], Description]
 
 @contextmanager
 def refused(message: str, error: type[SuppleError] = DescriptionError) -> Iterator[None]:
-    """Expect an error of supple with a message, after a bounded number of function calls."""
+    """Expect an error of supple with this message, raised after few function calls."""
     with pytest.raises(error, match=message), counted() as work:
         yield
     assert work.calls < 5_000_000
@@ -57,7 +57,9 @@ def test_a_directory_is_refused_as_a_robot_file(reader: Reader, tmp_path: Path) 
         reader(tmp_path)
 
 
-def test_a_missing_file_is_refused_with_similar_names(reader: Reader, tmp_path: Path) -> None:
+def test_the_error_about_a_missing_robot_file_suggests_similar_names(
+    reader: Reader, tmp_path: Path
+) -> None:
     (tmp_path / "panda.urdf").write_text(GOOD)
     with refused("no such file: .*pandas.urdf.*; similar names in its folder: 'panda.urdf'"):
         reader(tmp_path / "pandas.urdf")
@@ -99,7 +101,7 @@ def test_a_file_of_50_megabytes_is_refused(reader: Reader, tmp_path: Path) -> No
         reader(path)
 
 
-def test_a_text_of_50_megabytes_is_refused(reader: Reader) -> None:
+def test_a_robot_given_as_text_of_50_megabytes_is_refused(reader: Reader) -> None:
     with refused("the given text is 50.0 MB; at most 16 MB are read"):
         reader("<robot>" + " " * 50_000_000)
 
@@ -202,7 +204,7 @@ def test_a_file_with_too_many_elements_is_refused() -> None:
         (urdf, "<robot><xacro:macro/></robot>", "it is xacro; expand it first"),
     ],
 )
-def test_a_file_of_another_format_is_refused_with_a_hint(
+def test_the_error_about_a_file_of_another_format_names_that_format(
     reader: Reader, text: str, message: str
 ) -> None:
     with refused(message):
@@ -276,12 +278,12 @@ def test_a_file_of_another_format_is_refused_with_a_hint(
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_an_invalid_robot_is_refused_with_the_reason(text: str, message: str) -> None:
+def test_the_error_about_an_invalid_robot_states_the_reason(text: str, message: str) -> None:
     with refused(message):
         urdf(text)
 
 
-def test_errors_about_a_robot_name_its_file(tmp_path: Path) -> None:
+def test_errors_about_an_invalid_robot_name_its_file(tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf"
     path.write_text("<robot/>")
     with refused("arm.urdf': robot 'arm' has 0 joints"):
@@ -316,7 +318,7 @@ def test_an_attribute_with_too_many_characters_is_refused() -> None:
 
 @pytest.mark.filterwarnings("error")
 @each("kind", ["revolute", "prismatic"])
-def test_a_mimic_joint_that_would_be_welded_at_infinity_is_refused(kind: str) -> None:
+def test_a_mimic_joint_whose_fixed_position_would_be_infinite_is_refused(kind: str) -> None:
     far = [f'<mimic joint="{name}" multiplier="1e300" offset="1e300"/>' for name in "jk"]
     text = chain(
         joint("j", "a", "b"),
@@ -330,7 +332,7 @@ def test_a_mimic_joint_that_would_be_welded_at_infinity_is_refused(kind: str) ->
 
 
 @each("given", ["Panda", "pandas", "", None, 7, ["panda"]])
-def test_an_unknown_robot_name_is_refused_with_suggestions(given: object) -> None:
+def test_the_error_about_an_unknown_robot_suggests_names(given: object) -> None:
     with refused("unknown robot .*Available: 'planar2', 'planar3'", UnknownNameError):
         builtin(given)  # type: ignore[arg-type]
     with refused("did you mean 'panda'", UnknownNameError):

@@ -42,7 +42,7 @@ def zero(name: str) -> dict[str, np.ndarray]:
         ("double_y16", 16, ("E0", "E1", "E2", "E3")),
     ],
 )
-def test_built_in_robots_have_their_coordinates_and_end_effectors(
+def test_built_in_robots_have_the_listed_coordinates_and_end_effectors(
     name: str, coordinates_: int, tips: tuple[str, ...]
 ) -> None:
     robot = builtin(name)
@@ -52,11 +52,11 @@ def test_built_in_robots_have_their_coordinates_and_end_effectors(
     assert set(tips) <= zero(name).keys()
 
 
-def test_the_list_of_built_in_robots_is_complete() -> None:
+def test_there_are_16_built_in_robots() -> None:
     assert len(builtin_names()) == 16
 
 
-# `rounding` is the accuracy of the public files, which round π/2 to 9, 10 or 12 digits.
+# `rounding` is the accuracy of the files, in which π/2 is rounded to 9, 10 or 12 digits.
 @each(
     ("name", "package", "path", "frames", "rounding"),
     [
@@ -124,7 +124,7 @@ def test_built_in_robots_have_the_limits_of_the_makers_files(
         assert math.isclose(ours.max_speed, theirs.max_speed, rel_tol=1e-9), ours.name
 
 
-def test_the_panda_at_zero_points_its_hand_down() -> None:
+def test_the_hand_of_the_panda_points_down_at_zero() -> None:
     T = zero("panda")["panda_hand_tcp"]
     assert np.allclose(T[:3, 3], (0.088, 0, 0.333 + 0.316 + 0.384 - 0.107 - 0.1034), atol=1e-12)
 
@@ -152,7 +152,7 @@ def test_the_stanford_arm_slides_along_its_third_axis() -> None:
     assert np.allclose(T[:3, 3], (0, 0.154, 0.412 + 0.5 + 0.263), atol=1e-15)
 
 
-def test_the_youbot_stands_upright_and_leans_forward() -> None:
+def test_the_youbot_is_upright_at_zero_and_leans_forward_at_positive_angles() -> None:
     T = zero("youbot")["arm_link_5"]
     assert np.allclose(T[:3, 3], (0.033, 0, 0.147 + 0.155 + 0.135 + 0.2175), atol=1e-15)
     assert np.allclose(T[:3, 2], (0, 0, 1), atol=1e-15)
@@ -189,7 +189,7 @@ def test_the_double_y_has_the_symmetric_pose_of_the_program_of_buss() -> None:
 
 
 def test_the_double_y_of_the_text_of_buss_has_the_link_lengths_of_his_program() -> None:
-    # 16 links with one joint each, so that J is (12, 16); ends of links are the end effectors.
+    # There are 16 links with one joint each, so J is (12, 16); end effectors are ends of links.
     one, two = zero("double_y16"), zero("double_y")
     for tip in ("E0", "E1", "E2", "E3"):
         np.testing.assert_allclose(one[tip], two[tip], atol=1e-15)
@@ -201,7 +201,7 @@ def test_the_double_y_of_the_text_of_buss_has_the_link_lengths_of_his_program() 
     assert np.linalg.matrix_rank(J) == 12
 
 
-def test_the_redundant_pumas_are_the_puma_with_one_more_joint() -> None:
+def test_the_redundant_pumas_equal_the_puma_if_the_added_joint_is_zero() -> None:
     puma, q = supple.load("puma560"), np.linspace(-0.5, 0.7, 6)
     roll, rail = supple.load("puma560_roll"), supple.load("puma560_rail")
     np.testing.assert_allclose(roll.fk(np.insert(q, 2, 0.0)), puma.fk(q), atol=1e-15)
@@ -225,7 +225,7 @@ shoulder_lift  -0.0303992 -0.0182778 -0.0542    -1.5708 -1.5708 0               
 elbow_flex     -0.11257 -0.028 1.73763e-16      -3.63608e-16 8.74301e-16 1.5708  -1.69 1.69
 wrist_flex     -0.1349 0.0052 3.62355e-17       4.02456e-15 8.67362e-16 -1.5708  -1.65806 1.65806
 wrist_roll     5.55112e-17 -0.0611 0.0181       1.5708 0.0486795 3.14159         -2.74385 2.84121
-"""  # of the maker's file: origins (xyz, rpy) and limits
+"""  # origins (xyz, rpy) and limits of the maker's file
 
 
 def test_the_so101_has_the_dimensions_of_the_makers_file() -> None:
@@ -251,7 +251,7 @@ def test_the_so101_has_the_dimensions_of_the_makers_file() -> None:
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=1e-12)
     q = ours.random(20, seed=0)
     np.testing.assert_allclose(ours.fk(q), theirs.fk(q), atol=3e-5)  # the angles have six digits
-    # At zero, the gripper reaches forward, and turns about its own axis.
+    # At zero, the gripper points forward, and its joint turns it about its own axis.
     assert ours.fk(np.zeros(5))[0, 3] > 0.35
     np.testing.assert_allclose(
         ours.fk([0, 0, 0, 0, 1.0])[:3, 2], ours.fk(np.zeros(5))[:3, 2], atol=1e-12

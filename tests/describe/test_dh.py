@@ -54,7 +54,9 @@ def test_dh_tables_follow_the_formula_of_their_convention(formula: object, kinds
 
 
 @each("convention", ["standard", "modified"])
-def test_base_and_tool_of_a_dh_table_multiply_its_pose_on_both_sides(convention: str) -> None:
+def test_base_and_tool_multiply_the_pose_of_a_dh_table_on_the_left_and_right(
+    convention: str,
+) -> None:
     rng = np.random.default_rng(4)
     table, q = rng.uniform(-2, 2, (3, 4)), rng.uniform(-2, 2, 3)
     base, tool = standard(1, 2, 3, 4), standard(5, 6, 7, 8)

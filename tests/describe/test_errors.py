@@ -1,4 +1,4 @@
-"""Errors derive from SuppleError and a built-in exception; their messages are helpful."""
+"""Errors derive from SuppleError and a built-in exception; messages suggest names and remedies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def test_errors_derive_from_supple_error_and_a_built_in_exception(error: type, a
     assert issubclass(error, also)
 
 
-def test_errors_about_unknown_names_list_the_nearest_and_available_ones() -> None:
+def test_errors_about_unknown_names_list_similar_and_available_names() -> None:
     message = str(errors.unknown_name_error("robot", "pandas", ["panda", "ur5e"]))
     assert message == "unknown robot 'pandas'; did you mean 'panda'? Available: 'panda', 'ur5e'."
 
 
-def test_errors_about_unknown_names_suggest_names_that_contain_them() -> None:
+def test_errors_about_unknown_names_suggest_names_that_contain_the_given_one() -> None:
     frames = ["panda_link0", "panda_hand_tcp", "panda_hand", "panda_leftfinger"]
     message = str(errors.unknown_name_error("frame", "HAND", frames))
     assert "unknown frame 'HAND'; did you mean 'panda_hand' or 'panda_hand_tcp'? " in message

@@ -1,4 +1,4 @@
-"""A damaged URDF gives a Description or a SuppleError, never anything else."""
+"""Reading a damaged URDF returns a Description or raises a SuppleError."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CUTS = st.lists(
 
 
 def damaged(data: bytes, cuts: list[tuple[int, int, bool, bytes]]) -> bytes:
-    """Return a text with pieces deleted, doubled or replaced."""
+    """Return `data` after each cut has deleted, doubled or replaced a piece of it."""
     for at, length, double, piece in cuts:
         cut = data[at : at + length]
         data = data[:at] + (cut + cut if double else b"") + piece + data[at + length :]

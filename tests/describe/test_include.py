@@ -1,4 +1,4 @@
-"""Files included by an MJCF file pass the same checks, with limits on their total size."""
+"""An MJCF file is read with the files that it includes; limits apply to their total size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def model(inside: str) -> str:
 
 
 def written(folder: Path, **files: str) -> Path:
-    """Write files, given by name without .xml; return the path of the file "main"."""
+    """Write files, whose names are given without .xml, and return the path of main.xml."""
     for name, text in files.items():
         path = folder / f"{name.replace('__', '/')}.xml"
         path.parent.mkdir(exist_ok=True)
@@ -36,7 +36,7 @@ def written(folder: Path, **files: str) -> Path:
     return folder / "main.xml"
 
 
-def test_a_scene_includes_its_robot(tmp_path: Path) -> None:
+def test_an_mjcf_scene_has_the_links_of_the_robot_file_that_it_includes(tmp_path: Path) -> None:
     scene = f'<mujoco>{include("robot.xml")}<worldbody><geom size="1"/></worldbody></mujoco>'
     assert mjcf(written(tmp_path, main=scene, robot=model(body("arm")))).links == ("world", "arm")
 
@@ -50,7 +50,7 @@ def test_a_scene_includes_its_robot(tmp_path: Path) -> None:
         (r"sub\near.xml", "near"),
     ],
 )
-def test_names_of_included_files_are_resolved_as_in_mujoco(
+def test_files_are_included_from_the_folder_that_mujoco_chooses(
     tmp_path: Path, name: str, found: str
 ) -> None:
     path = written(
@@ -110,7 +110,7 @@ DEEP = f"{'<body>' * 250}{{}}{'</body>' * 250}"
     ],
     ids=["include", "capitals", "model"],
 )
-def test_mistakes_in_an_included_file_are_refused_by_its_name(
+def test_errors_about_mistakes_in_an_included_file_name_that_file(
     tmp_path: Path, outer: str, inner: str, message: str
 ) -> None:
     path = written(tmp_path, main=f"<mujoco>{outer}</mujoco>", inner=inner)

@@ -11,7 +11,7 @@ from joint_places import FILES, KINDS, PLACES, forgotten, kinds, of_motions, par
 
 ROOT = Path(__file__).parents[2]
 NEW = "cycloid"  # a joint that rolls: its axis moves along a line as it turns
-# What the recipe adds: file, text before which to insert, and inserted text, by the place.
+# Additions of the recipe, by place: file, text before which to insert, and inserted text.
 ADDITIONS = {
     (KINDS, "Kind"): ('"fixed"\n]', '"cycloid", '),
     (KINDS, "Joint"): ("    `motion` rotates about", "    A cycloid joint rolls.\n"),
@@ -44,7 +44,7 @@ ADDITIONS = {
 
 
 def followed(folder: Path, left_out: tuple[str, str] | None = None) -> list[str]:
-    """Add a type to a copy of the files, all but one addition; return the places reported."""
+    """Add the new type to a copy of the files, except `left_out`; return the reported places."""
     for file in FILES:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, folder / file)
@@ -75,7 +75,7 @@ def test_a_step_left_out_of_the_recipe_is_reported_with_its_file(
     assert report == f"{place[0]}: {place[1] or 'the text'} lacks '{NEW}'"
 
 
-def test_every_place_of_the_recipe_exists_and_is_covered_by_this_test() -> None:
+def test_every_place_of_the_recipe_exists_and_has_an_addition() -> None:
     for file, name, _ in PLACES:
         assert part((ROOT / file).read_text(encoding="utf-8"), name), (file, name)
     assert {(file, name) for file, name, _ in PLACES} == set(ADDITIONS)

@@ -1,4 +1,4 @@
-"""Loops and couplings of MJCF files and of models of MuJoCo, compared with MuJoCo's residual."""
+"""Loops and couplings of MJCF texts have the constraint residuals that MuJoCo computes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_the_error_of_random_configurations_is_the_residual_of_mujoco(text: str)
     robot, oracle = sp.mjcf(text), mechanisms.MuJoCo(text)
     for q in robot.without_loops().random(20, seed=1):
         error = robot.loop_error(q)
-        assert abs(error).max() > 1e-3  # the configurations of the tree are not closed
+        assert abs(error).max() > 1e-3  # the loops are open at configurations of the tree
         ours = np.sort(np.linalg.norm(_points(robot, error), axis=-1))
         theirs = np.sort(np.linalg.norm(oracle.points(robot, q), axis=-1))
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
 def _points(robot: sp.Robot, error: np.ndarray) -> np.ndarray:
-    """Return the position errors (k, 3) of loops and the errors of couplings, padded with zeros."""
+    """Return position errors of loops and errors of couplings, as rows (k, 3) padded with zeros."""
     found, at = [], 0
     for loop in robot.loops:
         found.append(error[at : at + 3])
@@ -50,7 +50,7 @@ def _points(robot: sp.Robot, error: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_closed_configurations_have_no_residual_in_mujoco(text: str) -> None:
+def test_random_configurations_satisfy_the_constraints_of_mujoco(text: str) -> None:
     robot, oracle = sp.mjcf(text), mechanisms.MuJoCo(text)
     q = robot.random(20, seed=2)
     assert oracle.residual(robot, q) <= CLOSED
@@ -142,8 +142,8 @@ def test_equalities_of_tendons_are_ignored_with_a_warning() -> None:
     assert robot.is_tree
 
 
-def test_chains_of_followers_are_those_of_mujoco() -> None:
-    """Joints follow followers, in any order, in MJCF and URDF; a second leader makes a coupling."""
+def test_chains_of_followers_in_mjcf_and_urdf_agree_with_mujoco() -> None:
+    """A joint may follow a follower. A second leader of a joint becomes a coupling."""
     body = '<body name="b{0}"><joint name="j{0}" axis="0 0 1"/>{1}</body>'
     inside = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
     for i in reversed(range(5)):
@@ -184,8 +184,8 @@ def test_chains_of_followers_are_those_of_mujoco() -> None:
             assert one.mimic.offset == pytest.approx(other.mimic.offset)
 
 
-def test_followed_joints_whose_names_lack_a_prefix_are_found() -> None:
-    """A public file has such names on both of its sides; ambiguous names are an error."""
+def test_a_leader_is_found_by_a_name_without_prefix_unless_it_is_ambiguous() -> None:
+    """A public file of a hand has such names on both sides."""
     joints = []
     for side in ("Left_", "Right_"):
         joints.append(Joint(f"{side}q1", "revolute", "palm", f"{side}1"))
@@ -203,7 +203,7 @@ def test_followed_joints_whose_names_lack_a_prefix_are_found() -> None:
         Description("hand", tuple(both))
 
 
-def test_a_joint_coupled_to_a_frozen_one_is_frozen_where_the_polynomial_says() -> None:
+def test_freezing_a_leader_freezes_its_follower_at_the_polynomials_value() -> None:
     robot = sp.mjcf(mechanisms.coupled(3))
     leader = robot.couplings[0].leader
     frozen = robot.freeze({leader: 0.3})
@@ -222,7 +222,7 @@ def test_a_joint_coupled_to_a_frozen_one_is_frozen_where_the_polynomial_says() -
         robot.freeze(robot.couplings[0].follower)
 
 
-def test_descriptions_check_loops_and_couplings() -> None:
+def test_invalid_loops_and_couplings_are_refused() -> None:
     joints = (Joint("a", "revolute", "0", "1"), Joint("b", "ball", "1", "2"))
     with pytest.raises(DescriptionError, match="unknown frame 'x'"):
         Description("r", joints, loops=(Loop("0", "x"),))
@@ -244,7 +244,7 @@ def test_descriptions_check_loops_and_couplings() -> None:
         sp.load("panda").with_loop("tip", "panda_link0")
 
 
-def test_a_coupling_of_followers_becomes_one_of_their_leaders() -> None:
+def test_a_coupling_of_two_followers_becomes_a_coupling_of_their_leaders() -> None:
     joints = (
         Joint("a", "revolute", "0", "1"),
         Joint("b", "revolute", "1", "2", mimic=Mimic("a", 2.0, 0.5)),

@@ -1,4 +1,4 @@
-"""Laws of joints that follow others: their limits hold, and leaders are limited only as needed."""
+"""Joints that follow others stay within their limits; leaders are limited only as needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATES = ("max_speed", "max_acceleration", "max_jerk")
 
 
 def drawn_followers(rng: np.random.Generator) -> tuple[Description, dict[str, Joint]]:
-    """Return a leader with chains of followers; all limits contain one common configuration."""
+    """Return a leader with chains of followers; one configuration is within all limits."""
     at = rng.uniform(-1, 1)
     positions, joints = {"j0": at}, []
     for i in range(rng.integers(2, 6)):
@@ -42,14 +42,14 @@ def drawn_followers(rng: np.random.Generator) -> tuple[Description, dict[str, Jo
 
 
 @each("seed", range(40))
-def test_limits_of_followers_hold_wherever_the_leader_may_be_and_one_is_tight(seed: int) -> None:
-    """An oracle by substitution: the chains of mimics are followed one by one."""
+def test_at_each_limit_of_a_leader_one_joint_is_at_its_limit_and_none_beyond(seed: int) -> None:
+    """The oracle computes the position and speed of each follower from those of its leader."""
     described, given = drawn_followers(np.random.default_rng(seed))
     robot = sp.Robot(described)
 
     def state(q: float, qd: float) -> dict[str, tuple[float, float]]:
         known = {}
-        for name, joint in given.items():  # followers come after the joints that they follow
+        for name, joint in given.items():  # leaders come before their followers
             if joint.mimic is None:
                 known[name] = q, qd
             else:
@@ -115,7 +115,7 @@ def test_limits_given_by_with_limits_replace_those_of_followers() -> None:
 
 
 def test_position_limits_that_leave_no_range_are_ignored_with_a_warning() -> None:
-    """Public grippers give a follower of the opposite direction the range of its leader."""
+    """In public grippers, a follower of the opposite direction has the range of its leader."""
     joints = (
         Joint("lead", "revolute", "a", "b", lower=0, upper=0.8, max_speed=2),
         Joint("good", "revolute", "b", "c", lower=0, upper=0.7, mimic=Mimic("lead")),
@@ -126,7 +126,7 @@ def test_position_limits_that_leave_no_range_are_ignored_with_a_warning() -> Non
     with warned("'bad' follows 'lead'"):
         robot = sp.Robot(Description("gripper", joints))
     assert (robot.lower[0], robot.upper[0], robot.max_speed[0]) == (0, 0.7, 1)
-    with warnings.catch_warnings():  # variants of the robot do not repeat the warning
+    with warnings.catch_warnings():  # variants of the robot must not repeat the warning
         warnings.simplefilter("error")
         assert robot.with_base(np.eye(4)).with_tips("d").upper[0] == 0.7
 

@@ -1,4 +1,4 @@
-"""MJCF: MuJoCo's own kinematics and constraints are the oracle."""
+"""Robots read from MJCF agree with MuJoCo's own kinematics and constraints."""
 
 from __future__ import annotations
 
@@ -157,8 +157,8 @@ def test_free_and_ball_joints_move_unless_they_are_welded(free: str, name: str) 
 def test_a_welded_mjcf_joint_is_at_its_reference_position() -> None:
     robot = mjcf(HARD, fixed=["pan", "left"])
     assert [joint.name for joint in coordinates(robot)] == ["lift", "tilt", "joint3"]
-    # A joint that mimics a welded joint is welded at the value that the equality gives, not at
-    # its own reference.
+    # A joint that mimics a welded joint is welded at the value that the equality implies, not at
+    # its own reference position.
     right = next(joint for joint in robot.joints if joint.name == "right")
     assert right.kind == "fixed"
     T = fk(mjcf(HARD), np.array((0.1, np.radians(35), 0.2, 0.3, 0.01)))
@@ -176,7 +176,7 @@ def test_a_welded_mjcf_joint_is_at_its_reference_position() -> None:
 def test_equalities_that_are_not_mimics_become_couplings(
     equality: str, joints: tuple[str, str]
 ) -> None:
-    """In a coupling, a joint that follows another one is replaced by its leader (test_loops.py)."""
+    """A coupling names the leader of a joint instead of a joint that follows (test_loops.py)."""
     assert not mjcf(HARD).couplings
     (made,) = mjcf(HARD.replace("</equality>", f"{equality}</equality>")).couplings
     assert (made.follower, made.leader) == joints

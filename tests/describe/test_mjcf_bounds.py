@@ -1,4 +1,4 @@
-"""Any MJCF file is read or rejected with bounded work and memory; no asset is opened."""
+"""Reading or rejecting any MJCF file takes bounded work and memory, and opens no asset."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ resource = pytest.importorskip("resource")
 
 SUPPORT = Path(__file__).parents[1] / "support"
 MEGABYTES = 500
-CALLS = 2_000_000  # largest number of function calls of a case: 500 for each allowed element
-PART = nightly(1, 8)  # files that are read have the allowed size, or an eighth of it
-WHOLE = "siblings"  # the one that always has the allowed size
+CALLS = 2_000_000  # most function calls of a case: 500 for each allowed element
+PART = nightly(1, 8)  # the files have 1/PART of the allowed size
+WHOLE = "siblings"  # this case always has the allowed size
 
 
 def model(before: str, inside: str, after: str = "") -> str:

@@ -26,7 +26,7 @@ class Writer:
 
     def name(self) -> str:
         self.count += 1
-        return f"n{self.count}."  # the dot keeps names with suffixes distinct
+        return f"n{self.count}."  # with the dot, no name with a suffix equals another name
 
     def numbers(self, count: int) -> str:
         return " ".join(f"{x:.3f}" for x in self.rng.uniform(-2, 2, count))

@@ -1,4 +1,4 @@
-"""Cosine and sine of the file readers are exact at multiples of 90°, elsewhere those of Python."""
+"""Cosine and sine of the file readers are exact at small multiples of 90°; others are Python's."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def test_cosine_and_sine_of_rounded_right_angles_are_exact(k: int) -> None:
 
 
 @each("angle", [0.3, 1.5707963, math.pi / 2 + 1e-14, 5.5 * math.pi, 1e6, 2e15, 1e300])
-def test_cosine_and_sine_of_other_angles_are_those_of_python(angle: float) -> None:
+def test_at_other_angles_cosine_and_sine_equal_pythons(angle: float) -> None:
     assert cos_sin(angle) == (math.cos(angle), math.sin(angle))
 
 
 @each("k", [9, 12, 636_620, 10**15, 3 * 10**15 + 1])
-def test_large_multiples_of_90_degrees_are_not_rounded(k: int) -> None:
+def test_at_large_multiples_of_90_degrees_cosine_and_sine_equal_pythons(k: int) -> None:
     angle = k * (math.pi / 2)
     assert cos_sin(angle) == (math.cos(angle), math.sin(angle))
 
 
-def test_errors_of_names_to_weld_state_the_wrong_argument() -> None:
+def test_errors_about_names_of_joints_to_weld_name_the_argument() -> None:
     with pytest.raises(InputError, match=r"^fixed: expected names of joints, given None"):
         names_to_weld(None, ["a"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^joints: expected names of joints, given 3"):

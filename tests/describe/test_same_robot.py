@@ -12,7 +12,7 @@ from supple.describe import Description, builtin, builtin_names, mjcf, urdf
 
 
 def same(one: Description, two: Description, tolerance: float = 1e-12) -> bool:
-    """Return whether joints, limits and the poses of all links of the first robot agree."""
+    """Check that two robots have equal joints, limits and poses of the links of `one`."""
     names = [joint.name for joint in coordinates(one)]
     assert names == [joint.name for joint in coordinates(two)]
     for a, b in zip(coordinates(one), coordinates(two), strict=True):

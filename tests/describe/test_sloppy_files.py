@@ -1,6 +1,6 @@
-"""Sloppy files: read as they are meant, or refused with the defect and a remedy.
+"""Sloppy files are read as they are meant, or refused by an error that names defect and remedy.
 
-The defects are those of public files, among them nine of pybullet_data.
+All defects occur in public files, among them nine files of pybullet_data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups, end effectors and states of SRDF files, against the kinematics and Pinocchio."""
+"""Groups, end effectors and states of SRDF files agree with the kinematics and Pinocchio."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_group_has_the_joints_and_end_effectors_of_its_parts(
 
 
 @each(("base", "tip"), [("a", "e"), ("b", "h"), ("e", "h"), ("c", "g"), ("h", "d")])
-def test_the_joints_of_a_chain_are_those_that_move_its_ends_against_each_other(
+def test_the_joints_of_a_chain_are_those_that_move_its_tip_relative_to_its_base(
     base: str, tip: str
 ) -> None:
     robot = tree(f'<group name="it"><chain base_link="{base}" tip_link="{tip}"/></group>')
@@ -186,8 +186,10 @@ def test_states_of_public_files_are_those_of_pinocchio(robot_files, urdf: str, s
     assert compared > 5
 
 
-def test_every_group_of_the_public_files_is_usable(robot_files) -> None:
-    """Chains end at their tip, and all joints of a group are degrees of freedom."""
+def test_every_group_of_the_public_files_gives_a_robot_with_its_joints_and_tips(
+    robot_files,
+) -> None:
+    """The joints and tips of the reduced robot are those of the group."""
     folder = robot_files("cmeel.prefix", f"{ROBOTS}/pr2_description/srdf/pr2.srdf").parents[2]
     seen = 0
     for name, srdf in (("pr2", "pr2"), ("romeo", "romeo_moveit"), ("icub", "icub")):
@@ -250,7 +252,7 @@ def test_an_invalid_srdf_file_is_refused(srdf: str, error: type[Exception], matc
         tree(srdf)
 
 
-def test_names_of_groups_and_states_are_checked() -> None:
+def test_unknown_or_unusable_groups_and_states_are_refused() -> None:
     robot = tree("""<group name="arm"><joint name="ab"/></group>
       <group name="still"><joint name="cd"/></group>
       <group_state name="bad" group="arm"><joint name="ab" value="1 2"/></group_state>""")
@@ -281,4 +283,4 @@ def test_nested_groups_take_no_exponential_time() -> None:
         f'<group name="g{i}"><group name="g{i - 1}"/><group name="g{i - 1}"/></group>'
         for i in range(1, 60)
     )
-    assert tree(inner + more).groups["g59"].joints == ("ab",)  # 2^59 visits would not end
+    assert tree(inner + more).groups["g59"].joints == ("ab",)  # not in 2^59 visits

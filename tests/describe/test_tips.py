@@ -1,4 +1,4 @@
-"""End effectors of robots: chosen by the caller, and by the default rule for real files."""
+"""End effectors are chosen by the caller, or by a default rule that fits real files."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ DATA = "share/example-robot-data/robots"
 FEET = ("left_sole_link", "right_sole_link")
 LEGS = ("FR_foot", "FL_foot", "RR_foot", "RL_foot")
 FILES = {
-    # A base plate and two conventions for the tool.
+    # Robots with a base plate, and with tool frames of two conventions.
     ("cmeel.prefix", f"{DATA}/ur_description/urdf/ur5_robot.urdf"): ("tool0",),
     ("ManipulaPy", "ManipulaPy_data/fanuc/lrmate200ib.urdf"): ("tool0",),
-    # Cameras beside the tool.
+    # Robots with cameras beside the tool.
     ("ManipulaPy", "ManipulaPy_data/kinova/gen3/gen3_v12.urdf"): ("tool_frame",),
-    # Grippers, with and without a frame between the fingers.
+    # Grippers with and without a frame between the fingers.
     ("cmeel.prefix", f"{DATA}/panda_description/urdf/panda.urdf"): ("panda_hand_tcp",),
     ("ManipulaPy", "ManipulaPy_data/franka_panda/panda.urdf"): ("panda_hand",),
     ("ManipulaPy", "ManipulaPy_data/kinova/jaco/jaco_6dof.urdf"): ("j2s6s300_end_effector",),
     ("ManipulaPy", "ManipulaPy_data/xarm/xarm6_with_gripper.urdf"): ("xarm_gripper_base_link",),
     ("cmeel.prefix", f"{DATA}/z1_description/urdf/z1.urdf"): ("gripperStator",),  # a single jaw
-    # Mobile robots: wheels, casters, laser scanners, a camera head, 34 leaves.
+    # Mobile robots with wheels, casters, laser scanners or a camera head; one has 34 leaf links.
     ("cmeel.prefix", f"{DATA}/pr2_description/urdf/pr2.urdf"): (
         "r_gripper_tool_frame",
         "l_gripper_tool_frame",
     ),
     ("cmeel.prefix", f"{DATA}/tiago_description/robots/tiago.urdf"): ("hand_tool_link",),
-    # Legs with rotors and IMUs; humanoids with eleven and sixteen leaves.
+    # Legged robots with rotors and IMUs; humanoids with eleven and sixteen leaf links.
     ("cmeel.prefix", f"{DATA}/go1_description/urdf/go1.urdf"): LEGS,
     ("cmeel.prefix", f"{DATA}/b1_description/urdf/b1-z1.urdf"): (*LEGS, "gripperStator"),
     ("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"): (
@@ -65,7 +65,7 @@ FILES = {
 
 
 @each(("package", "path"), FILES, ids=lambda part: Path(part).stem)
-def test_the_default_end_effectors_of_real_files_are_the_expected_ones(
+def test_the_default_end_effectors_of_real_files_are_the_listed_ones(
     robot_files: RobotFiles, package: str, path: str
 ) -> None:
     file = robot_files(package, path)
@@ -153,7 +153,7 @@ def test_invalid_end_effectors_are_refused(
         dh([[1.0, 0, 0, 0]] * 2, tips=tips)  # type: ignore[arg-type]
 
 
-def test_an_end_effector_named_twice_counts_once() -> None:
+def test_an_end_effector_given_twice_is_one_tip() -> None:
     assert dh([[1.0, 0, 0, 0]], tips=["link1", "link1"]).tips == ("link1",)
 
 

@@ -1,4 +1,4 @@
-"""Laws of a Description: order, exactness, immutability; errors name the invalid part."""
+"""A Description orders its joints, is exact and immutable, and refuses invalid parts by name."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_rotations_and_axes_of_a_description_are_made_orthonormal(error: float) 
     assert np.allclose(joint.axis, np.array((3, -4, 12)) / 13, rtol=1e-15)
 
 
-def test_quarter_turns_in_a_description_are_exact() -> None:
+def test_rounded_quarter_turns_in_a_description_become_exact() -> None:
     T = np.eye(4)
     T[:2, :2] = (math.cos(math.pi / 2), -1), (1, math.cos(math.pi / 2))
     R = Description("r", (turn("j", "a", "b", origin=T),)).joints[0].origin[:3, :3]
@@ -260,7 +260,7 @@ def test_a_description_refuses_joints_of_a_wrong_type(joints: object) -> None:
 
 
 @each("joint", [None, 3, ["a"]])
-def test_a_mimic_whose_leader_is_not_a_name_is_refused(joint: object) -> None:
+def test_a_mimic_whose_leader_is_not_given_by_name_is_refused(joint: object) -> None:
     with pytest.raises(DescriptionError, match="mimic: expected a joint's name, given"):
         Mimic(joint)  # type: ignore[arg-type]
 

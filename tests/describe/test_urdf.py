@@ -1,4 +1,4 @@
-"""URDF files agree with Pinocchio; also cases that the format does not specify."""
+"""URDF files are read as Pinocchio reads them, also in cases that the format leaves open."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def test_a_quaternion_that_is_zero_or_given_besides_angles_is_refused(given: str
 
 
 @each("seed", range(8))
-def test_pinocchio_puts_the_links_in_the_same_places(seed: int) -> None:
+def test_link_poses_of_urdf_files_agree_with_pinocchio(seed: int) -> None:
     pin = pytest.importorskip("pinocchio")
-    # Pinocchio rejects infinite limits, and uses a pair (cos, sin) for a continuous joint.
+    # Pinocchio rejects infinite limits, and its q has (cos, sin) for a continuous joint.
     text = as_urdf(random_tree(seed)).replace('"continuous"', '"revolute"')
     text = text.replace('"-inf"', '"-9"').replace('"inf"', '"9"')
     robot, model = urdf(text), pin.buildModelFromXML(text)
@@ -139,7 +139,7 @@ def test_urdf_limits_are_read_as_documented(limit: str, expected: tuple[float, .
 def test_urdf_acceleration_and_jerk_limits_are_read(
     limit: str, acceleration: float, jerk: float, version: str
 ) -> None:
-    """URDF 1.2; the smaller one of acceleration and deceleration limits both."""
+    """URDF 1.2 defines them. The smaller of `acceleration` and `deceleration` limits both."""
     text = two_joints(f'<limit lower="-1" upper="1" {limit}/>').replace(
         "<robot", f"<robot {version}", 1
     )
@@ -158,7 +158,7 @@ def test_urdf_acceleration_and_jerk_limits_are_read(
     [
         ("revolute", "", "", (), True),
         ("prismatic", '<limit velocity="3"/>', "", (), True),
-        ("revolute", '<limit lower="-inf" upper="inf"/>', "", (), False),  # explicitly infinite
+        ("revolute", '<limit lower="-inf" upper="inf"/>', "", (), False),  # infinite limits
         ("revolute", '<limit upper="1"/>', "", (), False),
         ("continuous", "", "", (), False),
         ("fixed", "", "", (), False),

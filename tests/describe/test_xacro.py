@@ -1,4 +1,4 @@
-"""Xacro files, and the packages that robot files name."""
+"""Xacro files are expanded as by the program xacro, and packages that files name are found."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def written(folder: Path, include: str) -> Path:
     return path
 
 
-def test_a_xacro_file_is_the_robot_that_the_program_xacro_makes_of_it(tmp_path: Path) -> None:
+def test_a_xacro_file_gives_the_robot_of_the_urdf_that_xacro_writes(tmp_path: Path) -> None:
     path = written(tmp_path, "part.xacro")
     (tmp_path / "part.xacro").write_text(PART)
     robot = sp.urdf(path, xacro_args={"prefix": "left_", "count": 4})
@@ -106,7 +106,7 @@ def test_an_invalid_xacro_file_is_refused(text: str, match: str, tmp_path: Path)
         sp.urdf(path)
 
 
-def test_arguments_of_xacro_files_are_checked(tmp_path: Path) -> None:
+def test_invalid_arguments_for_xacro_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DescriptionError, match="no such file"):
         sp.urdf(tmp_path / "missing.urdf.xacro")
     (tmp_path / "part.xacro").write_text(PART)
@@ -117,7 +117,7 @@ def test_arguments_of_xacro_files_are_checked(tmp_path: Path) -> None:
         sp.urdf(MESH, xacro_args={})
 
 
-def test_without_the_extra_the_error_says_what_to_install(
+def test_without_xacro_installed_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = builtins.__import__

@@ -1,4 +1,4 @@
-"""Figures, animations and notebooks' HTML of robots and results."""
+"""Figures, animations and HTML for notebooks show robots and results."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ SHOWN = {
 
 
 @each("name", SHOWN)
-def test_html_of_results_is_well_formed_and_without_scripts(name: str) -> None:
+def test_html_of_results_is_well_formed_and_has_no_scripts(name: str) -> None:
     text = SHOWN[name]()._repr_html_()
     found = Balanced(text)
     assert "script" not in found.seen
@@ -133,7 +133,7 @@ def test_html_of_a_solution_shows_its_sentence_and_joints() -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "stanford", "y", "planar3"])
-def test_a_figure_of_a_robot_has_its_joints_and_tips(name: str, tmp_path: Path) -> None:
+def test_a_figure_of_a_robot_shows_its_joints_and_tips(name: str, tmp_path: Path) -> None:
     robot = sp.load(name)
     q = robot.random(seed=0)
     figure = robot.plot(q, target=np.eye(4))
@@ -160,12 +160,12 @@ def test_earlier_configurations_are_drawn_transparent_behind_the_last() -> None:
 
 
 @each("q", [[0.0], np.zeros((2, 3, 6)), np.full(6, np.nan), "elbow"])
-def test_a_bad_configuration_is_refused(q: Any) -> None:
+def test_drawing_a_bad_configuration_is_refused(q: Any) -> None:
     with pytest.raises((errors.InputError, ValueError), match=r"\(6,\)|convert"):
         sp.load("ur5e").plot(q)
 
 
-def test_a_motion_has_four_panels_with_its_numbers() -> None:
+def test_the_plot_of_a_motion_has_four_panels_with_the_numbers_of_the_motion() -> None:
     made = motion()
     figure = made.plot()
     place, speed, sigma, error = figure.axes
@@ -178,7 +178,7 @@ def test_a_motion_has_four_panels_with_its_numbers() -> None:
         assert ax.get_title() or ax.get_title(loc="left")
 
 
-def test_solutions_can_be_plotted() -> None:
+def test_the_plot_of_a_solution_states_its_status_and_solutions_are_drawn_together() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(robot.random(seed=1))
     assert solve(robot, T).plot(target=T).axes[0].get_title() == "ur5e: converged"
@@ -232,7 +232,7 @@ def test_animations_in_other_file_formats_are_refused(tmp_path: Path) -> None:
         motion().animate().save(tmp_path / "x.mp4")
 
 
-def test_a_loaded_motion_needs_its_robot_to_be_animated(tmp_path: Path) -> None:
+def test_animating_a_loaded_motion_requires_its_robot(tmp_path: Path) -> None:
     made = motion()
     again = sp.Trajectory.load(made.save(tmp_path / "x.npz"))
     with pytest.raises(errors.InputError, match="needs the robot"):
@@ -249,7 +249,7 @@ def test_the_repr_of_a_motion_is_one_line() -> None:
 
 # ---- colors --------------------------------------------------------------------------------------
 
-# Matrices from linear RGB to the RGB seen by color-blind people (Viénot, Brettel & Mollon 1999).
+# Matrices from linear RGB to the RGB that color-blind people see (Viénot, Brettel & Mollon 1999).
 PROTANOPIA = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]
 DEUTERANOPIA = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
 

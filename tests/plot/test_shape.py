@@ -13,7 +13,7 @@ ROBOTS = builtin_names()
 
 
 @each("name", ROBOTS)
-def test_segments_connect_the_base_with_every_tip_and_joint(name: str) -> None:
+def test_segments_connect_the_base_to_every_tip_and_joint(name: str) -> None:
     robot = sp.load(name)
     shape = shape_of(robot)
     for q in robot.random(3, seed=0):
@@ -77,7 +77,7 @@ def test_the_view_of_a_robot_contains_most_of_its_workspace(name: str) -> None:
     assert shape.flat == name.startswith("planar")
 
 
-def test_branches_without_joints_or_tips_are_left_out() -> None:
+def test_links_that_lead_to_no_joint_or_tip_are_left_out() -> None:
     text = """<robot name="r"><link name="base"/><link name="a"/><link name="camera"/>
       <link name="tool"/>
       <joint name="j" type="revolute"><parent link="base"/><child link="a"/></joint>

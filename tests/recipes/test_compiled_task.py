@@ -1,4 +1,4 @@
-"""The recipe for a task in CONTRIBUTING.md, followed in a copy that is compiled and tested.
+"""The recipe for a task in CONTRIBUTING.md works in a copy of the sources, compiled and tested.
 
 Compiling takes minutes: `make test-recipes` runs this file. The copy stays in build/recipes, so
 that the next run compiles only what has changed.
@@ -28,7 +28,7 @@ TESTS = (
 
 
 def write_changed(made: Path, to: Path) -> None:
-    """Make `to` equal to `made`, without writing files that are equal: their age counts."""
+    """Make `to` equal to `made`; equal files are not written, so `make` does not rebuild them."""
     files = {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
     for path in files:
         there, text = to / path, (made / path).read_bytes()
@@ -43,7 +43,7 @@ def write_changed(made: Path, to: Path) -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources with the new tasks, compiled as by `make dev`."""
+    """Return a copy of the sources with the new tasks, compiled by `make dev`."""
     made = tmp_path_factory.mktemp("sources")
     for part in PARTS:
         if (ROOT / part).is_dir():
@@ -57,7 +57,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = COPY / ".venv"
     environment.unlink(missing_ok=True)
     environment.symlink_to(sys.prefix)
-    # -o: the tools of the tests are those that run this test.
+    # With -o, make does not install the tools of the tests again.
     subprocess.run(["make", "-o", ".venv/test-tools", "dev"], cwd=COPY, check=True)
     return COPY
 

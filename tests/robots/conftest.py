@@ -1,4 +1,4 @@
-"""Fixtures with every robot file, and every distinct end effector once."""
+"""Fixtures that read every robot file and solve for every distinct end effector once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def readings() -> list[Reading]:
 
 @pytest.fixture(scope="session")
 def rows(readings: list[Reading]) -> list[Row]:
-    """Return the results of all distinct end effectors, whose targets are solved on the CPU."""
+    """Return the results of all distinct end effectors, solved on the CPU."""
     return robots.rows(robots.distinct(readings), JOBS)
 
 

@@ -1,6 +1,6 @@
-"""Files that supple rejects: patterns of names, each with a phrase of the DescriptionError.
+"""Files that supple rejects, as patterns of names, each with a phrase of the DescriptionError.
 
-All other files are read. The first pattern that fits a file gives its error. A second table lists
+All other files are read. The first pattern that fits a file states its error. A second table lists
 files that supple reads and MuJoCo rejects.
 """
 
@@ -26,7 +26,7 @@ REFUSALS: tuple[tuple[str, str], ...] = (
     ("brax/test_data/world_body_transform.xml", "not a child of the world"),
     ("brax/test_data/world_fromto.xml", STILL),
     ("*/bluevolta_description/urdf/bluevolta.urdf", STILL),
-    # The child of top_propeller_joint is Z_propeller, but the link is named top_propeller.
+    # top_propeller_joint names its child Z_propeller, but the link is named top_propeller.
     ("*/falcon_description/urdf/falcon.urdf", "names an unknown link 'Z_propeller'"),
     ("*/hector_description/robots/quadrotor_base.urdf", STILL),
     ("*/iris_description/robots/iris_simple.urdf", STILL),
@@ -62,12 +62,12 @@ REFUSALS: tuple[tuple[str, str], ...] = (
     ("robohive/envs/hands/assets/PDDM_baoding.xml", NO_PART),
     ("robohive/envs/[!h]*", NO_PART),
     ("rtbdata/data/test.urdf", "not well-formed XML"),  # the word "hello"
-    ("share/iCub/conf/*", "declares a document type"),  # settings of another program
+    ("share/iCub/conf/*", "declares a document type"),  # a settings file of another program
 )
 
-# Files that supple reads and MuJoCo rejects, so that there is nothing to compare with.
+# Files that supple reads and MuJoCo rejects, so their poses cannot be compared.
 NO_ORACLE: dict[str, str] = {
-    # An option of older versions of MuJoCo that does not affect kinematics.
+    # The option apirate of older versions of MuJoCo does not affect kinematics.
     f"robohive/envs/hands/assets/DAPG_{task}.xml": "unrecognized attribute: 'apirate'"
     for task in ("door", "hammer", "pen", "relocate")
 }

@@ -1,4 +1,4 @@
-"""Every URDF and MJCF file of many wheels is read, or refused for a reason that is true."""
+"""Every URDF and MJCF file of many wheels is read, or refused for a true reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def test_the_collected_robots_come_from_at_least_eight_packages(readings: list[R
     assert len(used) >= WHEELS
 
 
-def test_every_file_is_read_or_refused_as_expected(readings: list[Reading]) -> None:
+def test_robot_files_are_refused_with_the_listed_phrases_and_all_others_are_read(
+    readings: list[Reading],
+) -> None:
     wrong = []
     for one in readings:
         phrase = expected(one.file)
@@ -51,7 +53,7 @@ def test_every_file_is_read_or_refused_as_expected(readings: list[Reading]) -> N
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_expected_refusal_of_a_robot_file_occurs(readings: list[Reading]) -> None:
+def test_every_listed_refusal_fits_a_robot_file(readings: list[Reading]) -> None:
     met = {pattern for one in readings for pattern, _ in REFUSALS if fnmatch(one.file, pattern)}
     assert {pattern for pattern, _ in REFUSALS} == met
 
@@ -60,11 +62,13 @@ def test_urdf_files_refused_as_immobile_have_no_moving_joint(readings: list[Read
     for one in readings:
         if STILL in one.error and one.path.suffix == ".urdf":
             text = re.sub(r"<!--.*?-->", "", one.path.read_text("utf-8"), flags=re.DOTALL)
-            if "xacro:macro" not in text:  # joints of a macro belong to other files
+            if "xacro:macro" not in text:  # joints in a macro become joints of other files
                 assert not MOVING.search(text), one.file
 
 
-def test_refused_mjcf_files_are_refused_or_immobile_in_mujoco(readings: list[Reading]) -> None:
+def test_mujoco_refuses_the_refused_mjcf_files_or_finds_no_hinge_or_slide(
+    readings: list[Reading],
+) -> None:
     single = {int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)}
     for one in readings:
         if not one.error or one.path.suffix == ".urdf":
@@ -93,7 +97,7 @@ def test_the_reduced_mujoco_model_has_the_poses_of_the_whole_model(
         q = whole.qpos0 + np.random.default_rng(3).uniform(-1, 1, whole.nq)
         here, there = _frames(part, q), _frames(whole, q)
         assert there, one.file
-        for name, pose in there.items():  # the whole model may have fused bodies
+        for name, pose in there.items():  # the whole model may lack bodies that MuJoCo fused
             np.testing.assert_allclose(here[name], pose, atol=1e-12, err_msg=one.file)
         compared += 1
     assert compared > 80
@@ -109,12 +113,16 @@ def _frames(model: mujoco.MjModel, q: np.ndarray) -> dict[tuple[str, str], np.nd
     return {key: np.append(one.xmat, one.xpos) for key, one in every.items() if key[1]}
 
 
-def test_mjcf_fragments_are_refused_as_such(readings: list[Reading]) -> None:
+def test_files_with_the_root_mujocoinclude_and_no_others_are_refused_as_fragments(
+    readings: list[Reading],
+) -> None:
     for one in readings:
         assert (FRAGMENT in one.error) == (root_of(Path(one.path)) == "mujocoinclude"), one.file
 
 
-def test_only_files_that_mujoco_refuses_are_not_compared_with_it(readings: list[Reading]) -> None:
+def test_only_the_listed_files_that_mujoco_refuses_are_not_compared_with_it(
+    readings: list[Reading],
+) -> None:
     without = {one.file: one.no_oracle for one in readings if one.no_oracle}
     assert without.keys() == NO_ORACLE.keys()
     for file, said in without.items():

@@ -1,4 +1,4 @@
-"""Every robot compiles for a GPU; on a GPU, its solutions obey the same laws as on the CPU."""
+"""The CUDA code of every robot compiles, and solutions on a GPU obey the laws of the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supple.gpu import devices
 WHOLE = ("puma560_robot.urdf", "tiago_pro.urdf", "allegro_right_hand.urdf")
 
 
-def test_the_constants_of_every_robot_compile(rows: list[Row]) -> None:
+def test_the_cuda_constants_of_every_robot_compile(rows: list[Row]) -> None:
     if not any(row.compiled for row in rows):
         pytest.skip("there is no NVRTC")
     refused = not_compiled(rows)
@@ -25,7 +25,7 @@ def test_the_constants_of_every_robot_compile(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_all_kernels_of_some_robots_compile(
+def test_all_cuda_kernels_of_three_robots_compile(
     readings: list[Reading], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))

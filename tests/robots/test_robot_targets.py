@@ -31,8 +31,8 @@ def test_targets_with_all_joints_at_limits_are_met(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("kind", HARD)
-def test_hard_targets_are_met(rows: list[Row], kind: str) -> None:
-    # Some robots have few targets of a kind, so the fraction is over all robots together.
+def test_of_each_kind_of_hard_targets_9995_in_10000_are_met(rows: list[Row], kind: str) -> None:
+    # Some robots have few targets of a kind, so the fraction is taken over all robots together.
     sets = [row.batch[kind] for row in rows if kind in row.batch]
     count, converged = sum(one.count for one in sets), sum(one.converged for one in sets)
     assert converged >= 0.9995 * count, f"{count - converged} of {count} missed"

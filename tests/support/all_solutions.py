@@ -1,4 +1,4 @@
-"""Checks of all solutions of a pose."""
+"""Checks of solvers that return all solutions of a pose."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def difference(a: Array, b: Array) -> Array:
 
 
 def contains(found: Array, q: Array, within: float) -> bool:
-    """Return whether q (n,) is among the configurations `found` (s, n), up to full turns."""
+    """Return whether q (n,) is, up to full turns, one of the configurations `found` (s, n)."""
     return bool((np.abs(difference(found, q)).max(axis=-1) <= within).any())
 
 
 def contain(found: Solutions, q: Array, within: Array | float) -> NDArray[np.bool_]:
-    """Return whether each q (B, n) is among the solutions of its target, up to full turns."""
+    """Return whether each q (B, n) is, up to full turns, one of the solutions of its target."""
     of = np.repeat(np.arange(len(q)), found.count)
     same = np.abs(difference(found.q, q[of])).max(axis=-1) <= np.broadcast_to(within, len(q))[of]
     return np.bincount(of, same, len(q)) > 0
@@ -32,7 +32,7 @@ def contain(found: Solutions, q: Array, within: Array | float) -> NDArray[np.boo
 def check_solutions(robot: sp.Robot, T: Array, found: Solutions, within: float = 1e-9) -> None:
     """Check that solutions reach their targets, keep the limits and differ from each other.
 
-    They are those of one target (4, 4) or of several (B, 4, 4).
+    T is one target (4, 4) or several (B, 4, 4), whose solutions are `found`.
     """
     of = np.repeat(np.arange(T.size // 16), np.ravel(found.count))
     np.testing.assert_allclose(robot.fk(found.q), T.reshape(-1, 4, 4)[of], atol=within)

@@ -12,7 +12,7 @@ from supple.tasks import Task
 LINK = "panda_link4"
 UNEVEN = (1.0, 2.0, 0.5, 1.5, 0.7, 1.2)
 
-# Robots, of which "two arms" are two Pandas, and tasks with fewer rows than joints.
+# Robots ("two arms" are two Pandas), each with a task that has fewer rows than joints.
 REDUNDANT: list[tuple[str, Task]] = [
     ("panda", PoseTask()),
     ("iiwa14", PoseTask()),
@@ -45,5 +45,5 @@ def label(given: object) -> str:
 
 @cache
 def robot_of(name: str) -> Robot:
-    """Return the robot that has a name in `REDUNDANT`."""
+    """Return the robot with this name in `REDUNDANT`."""
     return arms("panda", "panda") if name == "two arms" else load(name)

@@ -1,4 +1,4 @@
-"""Random arms with six revolute joints, with all relations between neighboring axes.
+"""Random arms with six revolute joints, whose neighboring axes have all possible relations.
 
 Zeros and right angles are frequent among their Denavit-Hartenberg parameters: neighboring axes are
 parallel, intersect, coincide or are skew; some arms have a spherical wrist, or two or three
@@ -28,7 +28,7 @@ def arm(seed: int) -> sp.Robot:
 
 def dh_rows(rng: np.random.Generator) -> list[Row]:
     """Return rows (a, alpha, d, theta) of random parameters [m], [rad]."""
-    share = rng.dirichlet([1.0, 1.0, 1.0, 0.7, 0.3, 0.1])  # of each relation, in this arm
+    share = rng.dirichlet([1.0, 1.0, 1.0, 0.7, 0.3, 0.1])  # the share of each relation in this arm
     no_offset = rng.choice([0.2, 0.5, 0.9])
     rows = []
     for _ in range(6):
@@ -49,7 +49,7 @@ def dh_rows(rng: np.random.Generator) -> list[Row]:
 
 
 def _relation(rng: np.random.Generator, kind: int) -> tuple[float, float]:
-    """Return the length and the twist between neighboring axes."""
+    """Return the distance a and the angle alpha between neighboring axes."""
     right, straight = float(rng.choice([-RIGHT, RIGHT])), float(rng.choice([0.0, np.pi]))
     return [
         (_length(rng), straight),  # parallel

@@ -33,7 +33,7 @@ STEPS: dict[str, Any] = {
 
 
 def some(name: str, count: int, seed: int = 0) -> tuple[Array, Array]:
-    """Return random configurations, and twists of which some are zero, small or large."""
+    """Return random configurations and twists; some twists are zero, small or large."""
     rng = np.random.default_rng(seed)
     q = robot(name).random(count, seed=rng)
     twist = rng.normal(size=(count, 6)) * rng.choice([0.0, 0.1, 1.0, 20.0], (count, 1))
@@ -41,14 +41,14 @@ def some(name: str, count: int, seed: int = 0) -> tuple[Array, Array]:
 
 
 def in_kernel(step: Any, J: Any, e: Any, threads: int | None = None) -> tuple[Array, Array]:
-    """Return q̇ and λ² of a step by the kernel, for one linearization or a batch."""
+    """Return q̇ and λ² that the kernel computes for a step, for one linearization or a batch."""
     batch = Linearization(np.asarray(J)[None], np.asarray(e)[None])
     dq, lambda2 = run_batch(kernel_of(step), batch, threads)
     return dq[0], lambda2[0]
 
 
 def optimal(arm: supple.Robot) -> DLS:
-    """Return DLS with optimal damping, whose bound keeps every joint within its speed limit."""
+    """Return DLS with optimal damping and a bound that keeps every joint within its speed limit."""
     return DLS(damping.Optimal.for_robot(arm))
 
 
@@ -59,7 +59,7 @@ def velocities(arm: Any, q: Any, twist: Any, *tasks: Any, step: Any = None, **op
 
 
 def hold_optimal(arm: supple.Robot, q: Array, twist: Array, qd: Array, bound: float) -> None:
-    """Assert that the bound holds and that no q̇ within it has a smaller task error."""
+    """Assert that ‖q̇‖ is within the bound and no other such q̇ has a smaller task error."""
     room = 2000 * np.finfo(qd.dtype).eps
     assert np.isfinite(qd).all()
     assert (np.linalg.norm(qd.astype(np.float64), axis=-1) <= bound).all()

@@ -1,4 +1,4 @@
-"""A process that uses the cache of compiled CUDA kernels."""
+"""A function for several processes that share a cache of compiled CUDA kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from supple.gpu import cache
 
 
 def reads_what_is_written(folder: str) -> bool:
-    """Return whether 20 pieces of code are whole when they are read from a cache in a folder."""
+    """Return whether 20 pieces of code that are read from the cache in `folder` are complete."""
     os.environ["SUPPLE_CACHE_DIR"] = folder
     whole = b"0123456789" * 100_000
     return all(cache.cached((str(i),), lambda: whole) == whole for i in range(20))

@@ -13,7 +13,7 @@ Call = Callable[..., Array]
 
 
 def speeds(q: Array) -> Array:
-    """Return arbitrary joint velocities (..., n) that are a function of q (..., n)."""
+    """Return joint velocities (..., n) by an arbitrary function of q (..., n)."""
     q = np.asarray(q)
     return (np.cos(np.arange(q.shape[-1])) + np.sign(q)).astype(q.dtype)
 

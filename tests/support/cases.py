@@ -1,4 +1,4 @@
-"""Cases of a test that run one after another, where a report for each would be noise."""
+"""A decorator that runs the cases of a test one after another and reports them as one test."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-LONGEST = 200  # characters of a case in a failure
+LONGEST = 200  # most characters that a failure shows of a case
 Test = Callable[..., None]
-Case = tuple[dict[str, Any], Callable[[], str]]  # the arguments, and what a failure shows of them
+Case = tuple[dict[str, Any], Callable[[], str]]  # the arguments, and a function that shows them
 
 
 def each(
@@ -23,8 +23,8 @@ def each(
 ) -> Callable[[Test], Test]:
     """Return a decorator that runs a test for each case, as `parametrize` does, but as one test.
 
-    All cases run, for several decorators every combination. A failure names the cases that failed,
-    with the traceback of the first one. Cases share their fixtures, and may not be skipped.
+    All cases run; several decorators run every combination. A failure names the cases that failed,
+    with the traceback of the first one. All cases share the same fixtures, and none may be skipped.
 
     Args:
         names: The test's argument, or several separated by commas.

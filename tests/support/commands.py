@@ -1,4 +1,4 @@
-"""Runs commands of `supple` in this process, with the output that a user sees."""
+"""Functions that run commands of `supple` in this process and capture the output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(*words: str, columns: int = 120) -> Result:
 
 
 def found(*words: str, code: int = 0) -> Any:
-    """Run a command with --json; check its exit code and return what it prints."""
+    """Run a command with --json, check its exit code, and return its parsed output."""
     done = run(*words, "--json")
     assert done.exit_code == code, done.output
     return json.loads(done.stdout, parse_constant=pytest.fail)

@@ -1,7 +1,8 @@
-"""Oracles of the step within a box, a norm and rows: an enumeration, and a test of optimality.
+"""Oracles of the constrained step: an enumeration of active sets, and a test of optimality.
 
-minimize ‖J (x - x0)‖² + λ² ‖x - x0‖² subject to low <= x <= high, ‖x‖ <= bound, G x >= h, with
-precedence in this order, and of each row over those after it.
+The step minimizes ‖J (x - x0)‖² + λ² ‖x - x0‖² subject to low <= x <= high, ‖x‖ <= bound and
+G x >= h. If not all constraints can hold, the earlier ones take precedence: the box, the norm, and
+then each row of G over the rows after it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FAR = 1e3  # bounds that replace infinite ones where the largest g x is enumera
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem; rows of G are scaled to length 1 (or 0)."""
+    """One problem, whose rows of G are scaled to length 1, or are zero."""
 
     J: Array
     x0: Array
@@ -40,7 +41,7 @@ class Problem:
 
     @property
     def unit_rows(self) -> tuple[Array, Array]:
-        """Rows and their bounds, divided by the lengths of the rows."""
+        """G and h, each row divided by the length of that row of G."""
         size = np.linalg.norm(self.G, axis=1)
         size[size == 0] = 1
         return self.G / size[:, None], self.h / size
@@ -85,7 +86,7 @@ def _feasible(A: Array, b: Array, bound: float, x: Array) -> bool:
 def _highest(
     g: Array, A: Array, b: Array, fixed: list[int], bound: float
 ) -> tuple[float, Array | None]:
-    """Return the largest g x over A x >= b, ‖x‖ <= bound, and its x if the norm determines it."""
+    """Return the largest g x with A x >= b, ‖x‖ <= bound, and the x if its norm is at the bound."""
     best, only = -np.inf, None
     for face in _faces(A, b, fixed):
         a, Z = face.a, face.Z
@@ -109,7 +110,7 @@ def _shorter(H: Array, c: Array, room: float) -> Array:
 
 
 def enumerated(p: Problem) -> tuple[Array, Array]:
-    """Return x (n,) and the violations of the rows (k,) that cannot be avoided."""
+    """Return x (n,) and the unavoidable violation of each row (k,)."""
     n, (G, h) = len(p.x0), p.unit_rows
     nearest, missed = p.nearest(), np.zeros(len(h))
     if np.linalg.norm(nearest) >= p.bound:
@@ -149,7 +150,7 @@ def enumerated(p: Problem) -> tuple[Array, Array]:
 def cone_distance(A: Array, v: Array) -> float:
     """Return the distance of v (n,) from the cone of the columns of A (n, k), by Lawson & Hanson.
 
-    The result is relative to the largest term of the sum A u that is nearest to v, or to v.
+    The result is relative to the largest term of the nearest sum A u, or to v if that is larger.
     """
     size = float(np.linalg.norm(v))
     if size == 0:
@@ -180,11 +181,11 @@ def cone_distance(A: Array, v: Array) -> float:
 def certificate(p: Problem, x: Array, close: float = 1e-10) -> tuple[float, Array]:
     """Return how far x (n,) is from optimal, and which rows it misses (k,).
 
-    The number is the largest of all distances that would be zero at the optimum: of the gradient
-    from the cone of active constraints, and of each missed row from the cone of what precedes it.
-    They are relative to the size of the gradient's terms, and to the length of the row. The number
-    is valid unless the norm is at its bound and a row is missed: then x may be the only point that
-    remains, which the normals do not show.
+    The first result is the largest of the distances that are zero at the optimum: of the gradient
+    from the cone of the active constraints, relative to the terms of the gradient, and of each
+    missed row from the cone of the constraints before it, relative to the length of the row. The
+    result is not valid if the norm is at its bound and a row is missed: x may then be the only
+    point that satisfies the constraints, which the normals do not show.
     """
     n, (G, h) = len(p.x0), p.unit_rows
     normals = [np.eye(n)[j] for j in range(n) if x[j] <= p.low[j]]

@@ -1,4 +1,4 @@
-"""Convex shapes in NumPy, an oracle of their distances, and their collision models."""
+"""Convex shapes in NumPy, an oracle of the distances between them, and collision models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Shape:
 
     @property
     def around(self) -> float:
-        """The radius around the core."""
+        """The distance [m] from the core to the surface of the shape."""
         return self.size[0] if self.kind in (SPHERE, CAPSULE) else self.radius
 
     @property
@@ -56,7 +56,7 @@ class Shape:
         return along + directions @ self.pose[:3, 3] + self.around
 
     def outside(self, point: Array) -> float:
-        """Return by how much a point is outside: zero, or a lower bound of the distance."""
+        """Return a lower bound of the distance from a point to the shape, zero if it is inside."""
         x = self.pose[:3, :3].T @ (point - self.pose[:3, 3])
         if self.kind in (SPHERE, CAPSULE):
             half = self.size[1] / 2 if self.kind == CAPSULE else 0.0
@@ -77,7 +77,7 @@ class Shape:
 
 
 def separation(first: Shape, second: Shape, normals: Array) -> Array:
-    """Return how far two shapes are apart along unit vectors from the second to the first (k, 3).
+    """Return the separation (k,) of two shapes along normals (k, 3), from `second` to `first`.
 
     The signed distance is the maximum over all normals.
     """

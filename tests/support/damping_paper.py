@@ -1,4 +1,4 @@
-"""Literal transcriptions of the papers' damping rules: slow, with sixty digits.
+"""The papers' damping rules, transcribed literally and evaluated slowly with sixty digits.
 
 Matrices are NumPy arrays of Decimal, so results are exact for a given J of any condition number.
 The transcriptions are made from Deo & Walker 1995 (DW), Maciejewski & Klein 1988 (MK) and
@@ -115,8 +115,8 @@ class Measures:
 
     @sixty_digits
     def moved(self, first: int, others: int, before: int) -> Measures:
-        """Return the measures changed by rounding errors with the given signs (-1, 0, 1): of σ_1,
-        of the other singular values and w, and of the previous w.
+        """Return the measures changed by rounding errors, whose signs (-1, 0, 1) are `first` for
+        σ_1, `others` for the other singular values and w, and `before` for the previous w.
         """
         shift = np.array([first] + [others] * (len(self.sigma) - 1)) * self.blur
         w_before = self.w_before
@@ -129,8 +129,8 @@ class Measures:
 @cache
 @sixty_digits
 def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, Decimal, Decimal]:
-    """Return σ of a J of floats, largest first, and a bound on the errors of LAPACK's σ; also
-    w = sqrt(det(J Jᵀ)), and a bound on the error of w as the product of LAPACK's σ.
+    """Return σ of a J of floats, largest first, a bound on the errors of LAPACK's σ, then
+    w = sqrt(det(J Jᵀ)), and a bound on the error of w if it is the product of LAPACK's σ.
     """
     J = exact(np.frombuffer(numbers).reshape(shape))
     sigma = np.array([max(Decimal(0), x).sqrt() for x in eigenvalues(gram(J))[::-1]])

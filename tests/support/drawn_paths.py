@@ -70,7 +70,7 @@ class Drawn:
 
     @property
     def places(self) -> Array:
-        """Parameters of the targets on the path (count,): indices, repeated ones counted once."""
+        """Path parameters of the targets (count,): indices, in which a repetition counts as one."""
         flat = np.concatenate([each.reshape(self.count, -1) for each in self.targets], axis=1)
         new = np.append(True, (np.diff(flat, axis=0) != 0).any(axis=1))
         return np.cumsum(new) - 1.0
@@ -85,9 +85,9 @@ class Drawn:
         s = np.linspace(0, 1, count)[:, None]
         q = ends[0] + s * rng.choice([0.05, 0.3, 1.0]) * (ends[1] - ends[0])
         unit = np.where(robot.prismatic, self.size, 1.0)
-        if self.kind == "folds":  # through configurations with joints at zero
+        if self.kind == "folds":  # passes configurations with joints at zero
             q = unit * rng.uniform(-1, 1, robot.dof) * (s - 0.5) * (rng.random(robot.dof) < 0.8)
-        elif self.kind == "turns":  # beyond the range of some joints
+        elif self.kind == "turns":  # leaves the range of some joints
             q = q + s * unit * rng.choice([0, 0, 0.2, 2, 9], robot.dof)
         elif self.kind == "closed":
             q = ends[0] + 0.3 * (ends[1] - ends[0]) * np.sin(2 * np.pi * s) ** 2
@@ -96,7 +96,7 @@ class Drawn:
         return q if self.kind == "turns" else np.clip(q, robot.lower, robot.upper)
 
     def _move(self, rng: np.random.Generator) -> None:
-        """Move the positions of the targets on a circle, or away from the robot for a while."""
+        """Move the targets on a circle, or for part of the path away from the robot."""
         s = np.linspace(0, 1, self.count)[:, None]
         a, b = np.linalg.qr(rng.normal(size=(3, 2)))[0].T
         if self.kind == "circle":
@@ -123,7 +123,7 @@ def _line(a: Array, b: Array, count: int) -> Array:
 
 
 def interpolated(targets: Array, x: Array) -> Array:
-    """Return targets (K, ...) at places x (K,) between given ones."""
+    """Return targets (K, ...) at places x (K,), interpolated between the given targets."""
     i = np.clip(x.astype(int), 0, max(0, len(targets) - 2))
     f, after = x - i, np.minimum(i + 1, len(targets) - 1)
     share = f.reshape(-1, *[1] * (targets.ndim - 1))

@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def shape(rng: np.random.Generator, size: float, pose: Array) -> Any:
-    """Return a shape of about a size [m], of any kind but a half-space."""
+    """Return a shape of random kind, no half-space, whose size is about `size` [m]."""
     each = size * rng.uniform(0.3, 1.0, 3)
     kind = rng.integers(5)
     if kind == 0:
@@ -41,8 +41,8 @@ def world(
     Args:
         rng: Source of random numbers.
         robot: The robot.
-        size: Order of magnitude of the lengths of its links [m].
-        q: Configurations (K, n); obstacles are near frames at these.
+        size: Order of magnitude of the lengths of the robot's links [m].
+        q: Configurations (K, n); obstacles are near the robot's frames at these configurations.
         obstacles: Number of obstacles.
     """
     links = {
@@ -60,7 +60,7 @@ def world(
 
 
 def least_distance(model: CollisionModel, q: Array) -> float:
-    """Return the smallest distance of all pairs at configurations (K, n) [m]."""
+    """Return the smallest distance [m] of all pairs at all configurations (K, n)."""
     if model.kernel is None:
         return np.inf
     return min(float(model.kernel.min_distance(each)[0]) for each in q)

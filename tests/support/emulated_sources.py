@@ -1,7 +1,8 @@
-"""CUDA sources compiled by g++ for the emulated GPU, those of many problems at a time.
+"""CUDA sources of many problems, compiled together by g++ for the emulated GPU.
 
-Nearly all machine code is that of functions in headers, which is the same for all problems. As one
-file, with a namespace for each problem, they compile in a fifth of the time.
+Nearly all machine code comes from functions in headers, which are the same for all problems. The
+sources are joined in one file, with a namespace for each problem, which compiles in a fifth of the
+time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _OPTIONS = (
     *("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden"),
     *("-fno-exceptions", "-fno-asynchronous-unwind-tables", "-DSUPPLE_INLINE=inline"),
 )
-_TYPES = {  # types of the CUDA kernels' arguments
+_TYPES = {  # ctypes type of each type of CUDA kernel argument
     "nearest_seeds": ("Request", "int", "View", "TargetKind"),
     "search": ("Request",),
     "finish": ("Request",),
@@ -63,7 +64,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
         *("SolutionArrays", "SolutionArrays", "int"),
     ),
 }
-# The parts of a source: its headers, each with its last line, and the text after them.
+# Matches the parts of a source: each header up to its last line, and the text after the headers.
 _PARTS = re.compile(r".*?^}  // namespace supple.*?\n|.+", re.MULTILINE | re.DOTALL)
 
 
@@ -92,7 +93,7 @@ class Source:
         """The texts of the files to compile, without the headers that all problems share."""
         texts = self._texts
         if not self.linked and any("several = true" in text for text in texts):
-            # All files of a problem have the same constants here; only explore.cu reads this one.
+            # All files of a problem share their constants here; only explore.cu reads `several`.
             texts = [text.replace("several = false", "several = true") for text in texts]
         files = [_parts(text) for text in texts]
         return [self._own(parts) for parts in (files if self.linked else [_merged(files)])]
@@ -101,7 +102,7 @@ class Source:
         return f"own_{self.key[:16]}_{name}"
 
     def _own(self, parts: Iterable[str]) -> str:
-        """Return a text with functions to call, in a namespace of its own inside of supple."""
+        """Return the parts that are not shared, with callable functions, in their own namespace."""
         text = "".join(part for part in parts if part not in _shared())
         text = re.sub("^namespace supple.*{$", "inline namespace text {", text, flags=re.MULTILINE)
         calls = [
@@ -179,7 +180,7 @@ def _precompiled() -> Path:
 def _shared() -> dict[str, None]:
     """Return the headers that do not depend on the problem, each after those that it includes.
 
-    Those of whole_body.cu depend on the number of multipliers.
+    The headers of whole_body.cu are left out: they depend on the number of multipliers.
     """
     names = [path.name for folder in sources._FOLDERS for path in sorted(folder.glob("*.cu"))]
     texts = [sources._general(name) for name in names if name != "whole_body.cu"]
@@ -188,12 +189,12 @@ def _shared() -> dict[str, None]:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the headers of a source and what follows them, without their titles."""
+    """Return the headers of a source without their titles, and the text after the headers."""
     return _PARTS.findall(re.sub(r"^(//.*)?\n", "", text, flags=re.MULTILINE))
 
 
 def _merged(files: Iterable[Sequence[str]]) -> list[str]:
-    """Join files; a part that several have appears once, after those that precede it."""
+    """Join files; a part of several files appears once, after the parts that precede it in each."""
     merged: list[str] = []
     for parts in files:
         place = 0

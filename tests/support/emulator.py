@@ -32,7 +32,7 @@ from supple.ik.gpu import (
 )
 from supple.kinematics import gpu_frames
 
-_CACHES: tuple[Any, ...] = (  # of kernels and solvers of one device
+_CACHES: tuple[Any, ...] = (  # caches of kernels and solvers of one device
     *(solvers.gpu_solver, world.gpu_world, branches.gpu_branches, targets._kernels),
     *(ranking._kernels, ranking._cost_kernel, linearize._linearizer, linearize._step_kernel),
 )
@@ -48,9 +48,9 @@ class Memory:
 
 
 class Kernel:
-    """A CUDA kernel, which is a function here.
+    """A CUDA kernel, which the emulator compiles to a function.
 
-    It is compiled when it is first launched, together with the others that were loaded until then.
+    It is compiled when it is first launched, together with all other kernels loaded until then.
     """
 
     def __init__(self, device: Device, source: Source, name: str) -> None:
@@ -110,7 +110,7 @@ class Device:
 
     @contextmanager
     def only_loading(self) -> Iterator[None]:
-        """Let calls load CUDA kernels without launching them, so that their results are wrong.
+        """Let calls load CUDA kernels without launching them; the results of the calls are wrong.
 
         Kernels that are loaded before the first launch are compiled together.
         """
@@ -179,7 +179,7 @@ class Device:
 
 
 class There:
-    """A NumPy array that claims to be in the memory of a GPU."""
+    """A NumPy array that presents itself as an array in the memory of a GPU."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -206,8 +206,8 @@ def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
 def install(patch: pytest.MonkeyPatch, load: Callable[[], None] | None = None) -> Device:
     """Make device="cuda" select the emulated GPU, and return it.
 
-    `load` makes calls, without a check of the results, that need the CUDA kernels of the tests.
-    These are then compiled together.
+    `load` makes calls that need the CUDA kernels of the tests, so that all these kernels are
+    compiled together; the results of the calls are wrong and not used.
     """
     if not shutil.which("g++") or not sys.platform.startswith("linux"):
         pytest.skip("the emulated GPU needs Linux and g++")
@@ -245,7 +245,7 @@ def install(patch: pytest.MonkeyPatch, load: Callable[[], None] | None = None) -
 def emulated_and_real(load: Callable[[], None]) -> Any:
     """Return a fixture that runs tests on the emulated GPU and, with -m cuda, on a real one.
 
-    For `load` see `install`.
+    `load` is the argument of `install`.
     """
 
     def device(request: pytest.FixtureRequest) -> Iterator[str]:

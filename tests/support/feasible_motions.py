@@ -1,4 +1,4 @@
-"""Motions of the joints inside their limits, drawn at random, and how far a robot is off poses."""
+"""Random joint motions inside the limits, and the errors of a robot relative to poses."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def feasible_motion(
 ) -> tuple[Limits, float, Array]:
     """Return limits, a period, and a motion (K + 1, n) of the joints inside 80 % of the limits.
 
-    The joints move on a straight line from rest to rest. Its middle is a singular configuration
-    ("through") or any other one ("anywhere"); or it ends at a singular configuration and returns
-    ("turn"); or near its middle it runs along the singular configurations ("along").
+    The joints move on a straight line from rest to rest. The middle of the line is a singular
+    configuration ("through") or a random one ("anywhere"); or the motion turns back at a singular
+    configuration ("turn"); or near its middle it stays singular to first order ("along").
     """
     limits, (lower, upper) = limits_of(robot, rng), inside(robot, 0.05)
     middle = rng.uniform(lower, upper) if shape == "anywhere" else singular(robot, rng)
@@ -60,7 +60,7 @@ def feasible_motion(
     ends = np.where(along > 0, (upper - middle) / along, (lower - middle) / along)
     back = np.where(along > 0, (middle - lower) / along, (middle - upper) / along)
     along = along * max(min(ends.min(), back.min(), 0.5 / np.abs(along).max()), 0.0)
-    # q = middle + along cos(2π s) is inside its limits of speed and acceleration.
+    # The largest rate at which q = middle + along cos(2π s) keeps speed and acceleration limits.
     rate = min(
         0.8 * (limits.max_speed / np.abs(along)).min(),
         np.sqrt(0.8 * (limits.max_acceleration / np.abs(along)).min()),

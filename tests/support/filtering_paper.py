@@ -1,9 +1,8 @@
 """Literal transcription of Maciejewski & Klein 1988, sections IV and V: slow, with inverses.
 
-Section V has two readings. `Literal` follows the text: û, σ_m, z and λ are those of the previous
-interval. `repaired` first does one inverse iteration on the current J, uses z of the current
-interval, and has either the printed gain or one that depends on the components of ẋ. Section IV is
-`Estimated`.
+`Estimated` is section IV. `Literal` is section V as printed: û, σ_m, z and λ are those of the
+previous interval. `repaired` is section V with one inverse iteration on the current J and z of the
+current interval; its gain is the printed one, or depends on the components of ẋ.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def component_aware(sigmas: Array, bound: float, parts: Array) -> list[float]:
 
 
 def resolution(J: Array) -> float:
-    """Return the regularization that keeps J Jᵀ invertible."""
+    """Return μ, which is added to the diagonal of J Jᵀ so that its inverse exists."""
     return 4 * EPS * len(J) * float(np.trace(J @ J.T))
 
 
@@ -74,7 +73,7 @@ def directions(J: Array, U: Array) -> tuple[Array, Array]:
 
 @dataclass
 class Filtered:
-    """A filtered step and the intermediate results of its computation."""
+    """A filtered step and its intermediate results."""
 
     dq: Array
     U: Array
@@ -144,7 +143,7 @@ class Estimated:
 
 @dataclass
 class Literal:
-    """A step by section V as printed, m <= n: damping uses quantities of the last interval."""
+    """A step by section V as printed, m <= n: damping uses quantities of the previous interval."""
 
     u: Array
     sigma2: float

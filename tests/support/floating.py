@@ -14,7 +14,7 @@ KINDS = ("floating", "revolute", "ball", "prismatic", "revolute", "revolute", "b
 
 
 def floating_arm(seed: int = 0) -> supple.Robot:
-    """Return an arm of `KINDS` with one tip, whose fifth joint follows the second one."""
+    """Return an arm with one tip and joints of `KINDS`; the fifth joint follows the second."""
     rng, joints = np.random.default_rng(seed), []
     for k, kind in enumerate(KINDS):
         more: dict[str, Any] = {}
@@ -29,7 +29,7 @@ def floating_arm(seed: int = 0) -> supple.Robot:
 
 
 def rescaled(robot: supple.Robot, q: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Return the same configurations with quaternions of other lengths and signs."""
+    """Return equal configurations, whose quaternions have other lengths and signs."""
     q, rng = q.copy(), np.random.default_rng(seed)
     for i, name in enumerate(robot.position_names):
         if name.endswith("qw"):
@@ -59,6 +59,6 @@ def half_turned(seed: int) -> tuple[supple.Robot, np.ndarray]:
 
 
 def least_difference(robot: supple.Robot, q: np.ndarray) -> float:
-    """Return the smallest difference of two of the configurations q (K, nq): that of one joint."""
+    """Return the least maximum norm of the difference of two configurations of q (K, nq)."""
     away = np.abs(robot.difference(q[:, None], q[None])).max(axis=-1)
     return float(away[~np.eye(len(q), dtype=bool)].min(initial=np.inf))

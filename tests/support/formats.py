@@ -58,7 +58,7 @@ def drawn_robot(seed: int, kinds: tuple[str, ...] = KINDS) -> sp.Robot:
 
 
 def drawn_inertia(link: str, rng: np.random.Generator) -> Inertia:
-    """Return the inertia of three point masses, which is that of a rigid body."""
+    """Return the inertia of three point masses, which is a possible inertia of a rigid body."""
     mass, at = rng.uniform(0.1, 2, 4), rng.normal(size=(4, 3))
     center = mass @ at / mass.sum()
     r = at - center

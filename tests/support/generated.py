@@ -58,7 +58,7 @@ def size_of(rng: np.random.Generator) -> float:
 
 
 def limits(rng: np.random.Generator, unit: float) -> tuple[float, float]:
-    """Return the limits of a joint: anything from a range of zero to none at all."""
+    """Return the limits of a joint: from a range of zero to no limits at all."""
     kind = rng.integers(8)
     if kind == 0:
         return -math.inf, math.inf
@@ -143,7 +143,7 @@ def configurations(
 def tasks(
     robot: supple.Robot, seed: int | np.random.Generator, size: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return one or two tasks of a robot: whole, partial, relative, in any axes."""
+    """Return one or two tasks of a robot: all or some rows, relative or not, in any axes."""
     rng = np.random.default_rng(seed)
     links = [frame for frame in robot.frames if frame != robot.frames[0]]
     frames: Sequence[str] = robot.tips if rng.random() < 0.7 else links
@@ -171,7 +171,7 @@ def _task(robot: supple.Robot, frame: str, rng: np.random.Generator, size: float
 
 
 def case(seed: int, count: int = 64, **options: Any) -> Case:
-    """Return a robot with tasks and targets that it reaches."""
+    """Return a robot with tasks and targets that the robot reaches."""
     rng = np.random.default_rng(seed)
     size = options.pop("size", None) or size_of(rng)
     made = robot(rng, size=size, **options)

@@ -15,8 +15,8 @@ EXACT = 1e4  # weight of an error [m, rad] relative to an acceleration [rad per 
 def gentlest_motion(robot: Robot, poses: Array, q: Array) -> Array:
     """Return the motion (K, n) through poses (K, 4, 4) with the least sum of squared accelerations.
 
-    It starts at rest at the first configuration of the motion q (K, n), which is the initial guess
-    of a Gauss–Newton method, and is a local minimum.
+    The motion starts at rest at q[0]. It is a local minimum, which a Gauss–Newton method finds from
+    the initial guess q (K, n).
     """
     count, n = len(poses), robot.dof
     second = np.zeros((count - 1, count))  # rows of second differences; q[-1] = q[0]

@@ -19,7 +19,7 @@ from harness import FLAGS, HERE
 from supple.control.velocity_ik import velocity_ik
 
 ROOT = Path(__file__).parents[2]
-# Without the option, the constants of one library would be those of another one in the process.
+# Without -fno-gnu-unique, all libraries in a process would share the constants of the first one.
 OPTIONS = (*FLAGS, "-fno-gnu-unique")
 Array = np.ndarray
 
@@ -87,13 +87,13 @@ class Program:
         return given
 
     def sizes(self, task: Given) -> tuple[int, int]:
-        """Return the numbers of values in a target and in a velocity."""
+        """Return the number of values in a target and the number of values in a velocity."""
         found = (ctypes.c_int * 2)()
         self.library.sizes(ctypes.byref(task), found)
         return found[0], found[1]
 
     def moved(self, q: Array, v: Array, time: float) -> Array:
-        """Return the coordinates (n,) after moving at v."""
+        """Return the coordinates (n,) after moving from q at velocities v for a time [s]."""
         to = np.empty(self.n)
         self.library.move(_at(q), _at(v), time, _at(to))
         return to
@@ -117,14 +117,14 @@ class Program:
         return made
 
     def bends(self, task: Given, q: Array, u: Array, v: Array) -> tuple[Array, Array, Array, Array]:
-        """Return ∂(u·J v)/∂q and ∂²(u·f)/∂q², then the same by the methods for any goal."""
+        """Return ∂(u·J v)/∂q and ∂²(u·f)/∂q², then both by the methods that suit any goal."""
         n = self.n
         out = tuple(np.zeros(shape) for shape in (n, (n, n), n, (n, n)))
         self.library.bends(ctypes.byref(task), *map(_at, (q, u, v, *out)))
         return out  # type: ignore[return-value]
 
     def structure(self, task: Given, v: Array) -> tuple[Array, Array, Array, bool]:
-        """Return columns of J that may be nonzero, labels of subproblems, whether v moves it."""
+        """Return nonzero columns of J, labels of subproblems, and whether v moves the task."""
         column, label, rows = (np.zeros(size, np.int32) for size in (self.n, self.n, 12))
         moves = self.library.structure(ctypes.byref(task), *map(_at, (v, column, label, rows)))
         return column != 0, label, rows[: 2 * task.rows], bool(moves)

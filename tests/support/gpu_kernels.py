@@ -78,7 +78,7 @@ CASES = cases()
 def compile_all(architecture: str) -> None:
     """Compile the code that most tests need, into the folder named by SUPPLE_CACHE_DIR.
 
-    The code is that of the search for all cases and arms, and for several solutions of the arms.
+    This is the search for all cases and arms, and the search for several solutions of the arms.
     """
     every = [*CASES.values(), *((supple.load(name), None, None) for name in ARMS)]
     posture = (PoseTask(), PostureTask())

@@ -28,7 +28,7 @@ FLAGS = shlex.split(
     "-std=c++20 -Og -ftree-sra -DSUPPLE_INLINE=inline -ffp-contract=off -fno-math-errno "
     "-Wall -Wextra -Werror -Wno-maybe-uninitialized -fPIC -shared"
 )
-# Whether fma is fused, by instruction set.
+# Whether a lane computes fma with one rounding, by instruction set.
 FUSED = {"baseline": False, "avx2": True, "avx512": True, "neon": True}
 
 Array = NDArray[np.floating]
@@ -136,7 +136,7 @@ class Lane:
         return out[0], out[1], out[2], out[3], out[4] == 1
 
     def svd(self, a: Array, *, six_rows: bool = False) -> tuple[Array, Array, Array]:
-        """Return U (c, m, k), sigma (c, k), V (c, n, k); `six_rows`: the compiler knows m = 6."""
+        """Return U (c, m, k), sigma (c, k), V (c, n, k); with `six_rows`, m = 6 at compile time."""
         count, m, n = a.shape
         k = min(m, n)
         out = self._empty((count, m, k), (count, k), (count, n, k))
@@ -162,7 +162,7 @@ class Lane:
         return sigma
 
     def secondary(self, how: SecondarySpec, J: Array, e: Array, v: Array) -> tuple[Array, Array]:
-        """Return q̇ (c, n) and lambda2 (c,) of a step with a criterion, v (c, n) = -gain ∇h."""
+        """Return q̇ (c, n) and λ² (c,) of a step with a secondary velocity v (c, n) = -gain ∇h."""
         count, m, n = J.shape
         bounds = np.array([how.alpha1, how.max_speed], float)
         out = self._empty((count, n), (count,))
@@ -193,10 +193,10 @@ class Lane:
     def bounded(
         self, J: Array, e: Array, low: Array, high: Array, lambda2: Array, bound: Array
     ) -> tuple[Array, ...]:
-        """Return the results of `limited` by the fast path, for e (c, m) instead of x0.
+        """Return the results of `limited`, computed by the fast path, which takes e (c, m), not x0.
 
-        The last result is a mask (c,) of the cases for which the fast path is valid; x = 0 in the
-        others.
+        The last result is a mask (c,) of the cases in which the fast path is valid; x = 0 in all
+        other cases.
         """
         count, m, n = J.shape
         numbers = np.stack([lambda2, bound], axis=-1)
@@ -214,9 +214,9 @@ class Lane:
         lambda2: Array,
         unit: Array,
     ) -> Array:
-        """Return dq (c, n) of limbs, each with its number of rows and its columns in J (c, m, n).
+        """Return dq (c, n); a limb is given by its number of rows and its columns of J (c, m, n).
 
-        Columns have units (n,).
+        `unit` (n,) are the units of the columns.
         """
         count, m, n = J.shape
         columns = [*(columns for _, columns in limbs), base]
@@ -250,7 +250,7 @@ class Lane:
         return tuple(out)
 
     def least_direction(self, J: Array) -> tuple[Array, Array]:
-        """Return û (c, m) and σ̂ (c,) from an SVD, without estimation."""
+        """Return û (c, m) and σ̂ (c,), computed exactly from an SVD."""
         count, m, n = J.shape
         u, sigma = self._empty((count, m), (count,))
         self._call("least_direction", count, m, n, self._in(J), u, sigma)
@@ -386,7 +386,7 @@ LANES = [
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays are equal bit for bit; all NaN count as equal."""
+    """Return whether two arrays are equal bit for bit; any NaN equals any other."""
     a, b = np.asarray(a), np.asarray(b)
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     same = (a.view(unsigned) == b.view(unsigned)) | (np.isnan(a) & np.isnan(b))

@@ -1,4 +1,4 @@
-"""A small humanoid with a foot of boxes, of any size, and its kinematics by Pinocchio."""
+"""A scalable small humanoid with feet of boxes or capsules, and poses computed by Pinocchio."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def humanoid_text(
     ankle: tuple[float, float] = (1.2, 0.6),
     speed: float = 12.0,
 ) -> str:
-    """Return the URDF of a humanoid of about 1.3 m, scaled by a size, with 23 joints.
+    """Return the URDF of a humanoid with 23 joints, about 1.3 m tall times `size`.
 
     Args:
         size: Factor of all lengths but those of `sole`.
@@ -81,12 +81,12 @@ def humanoid_text(
 def drawn_humanoid(seed: int) -> sp.Robot:
     """Return a humanoid with a foot, ankles, hips and speeds drawn from a seed.
 
-    Every third one has no roll of the ankles: its legs have five joints.
+    Every third humanoid has ankles without roll, so that its legs have five joints.
     """
     rng = np.random.default_rng(seed)
     length, width, high = rng.uniform((0.14, 0.05, 0.03), (0.26, 0.1, 0.06))
     sole = _SOLE.format(0.2 * length, -high, length, width, 0.02)
-    if seed % 2:  # of capsules, the outer ones higher
+    if seed % 2:  # capsules, of which the outer ones are higher
         one = '<collision><origin xyz="{} {} {}" rpy="0 1.57079633 0"/><geometry>'
         one += '<capsule radius="{}" length="{}"/></geometry></collision>'
         sole = "".join(

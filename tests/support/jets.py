@@ -76,7 +76,7 @@ def poses(robot: Description, q: Array, qd: Array, qdd: Array) -> dict[str, Jet]
 
 
 def twist(T: Jet, axes: str, reference: Jet | None = None) -> Jet:
-    """Return the twist (6,) of a pose and its first two derivatives, in some axes.
+    """Return the twist (6,) of a pose and the first two derivatives of the twist, in `axes`.
 
     Args:
         T: The pose in the world.

@@ -12,8 +12,8 @@ from typing import NamedTuple
 DESCRIBE, KINEMATICS = "src/supple/describe", "src/supple/kinematics"
 KINDS = f"{DESCRIBE}/joint.py"
 SEVERAL = ("ball", "planar", "floating")  # types with several degrees of freedom
-TURNING = ("revolute", "continuous")  # types that move by an angle, as most code assumes
-URDF = (*TURNING, "prismatic", "planar", "floating", "fixed")  # types of the format
+TURNING = ("revolute", "continuous")  # types whose coordinate is an angle
+URDF = (*TURNING, "prismatic", "planar", "floating", "fixed")  # types that a URDF file can state
 
 
 class Place(NamedTuple):
@@ -22,7 +22,7 @@ class Place(NamedTuple):
     Attributes:
         file: The file.
         name: The function, class or table; empty for the whole text.
-        others: The types that it treats alike, without naming them.
+        others: The types that the place treats alike without naming them.
     """
 
     file: str

@@ -2,8 +2,8 @@
 
     python killed.py KIND FOLDER KILLS SEED
 
-Prints the number of killed processes and the number of parts that each left. The last process is
-not killed and finishes the job.
+It prints the number of killed processes, then the number of finished parts after each kill. A last
+process is not killed and finishes the job.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def wait_for_parts(folder: Path, count: int) -> None:
 
 
 def main(kind: str, folder: Path, kills: int, seed: int) -> None:
-    """Start and kill the job repeatedly until `kills` processes were killed unfinished."""
+    """Start and kill the job until `kills` processes were killed, and then run it to its end."""
     start, chance = jobs(folder)[kind], random.Random(seed)
     killed, left = 0, []
     while killed < kills:
-        pid = os.fork()  # fork is safe, because no thread runs yet; imports are done
+        pid = os.fork()  # fork is safe, because no other thread runs yet
         if pid == 0:
             start()
             os._exit(0)

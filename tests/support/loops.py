@@ -64,7 +64,7 @@ def turned(T: Array, axis: Array, angle: float) -> Array:
 
 
 def run(servo: Servo, q: Array, steps: int, **wishes: object) -> tuple[Array, Array]:
-    """Return coordinates (steps + 1, n) and speeds (steps, n) under a constant command."""
+    """Return the coordinates (steps + 1, n) and speeds (steps, n) under a constant command."""
     at, speed = [q], []
     for _ in range(steps):
         at.append(servo(at[-1], **wishes))

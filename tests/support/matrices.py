@@ -14,7 +14,7 @@ from harness import Lane
 # of the check.
 BOUND = 4
 
-# sigma_min / sigma_max of the matrices built from a spectrum.
+# The values of sigma_min / sigma_max of the matrices that are built from a spectrum.
 SMALLEST = (1.0, 1e-3, 1e-6, 1e-9, 1e-15, 0.0)
 SHAPES = (
     (1, 1),
@@ -45,7 +45,7 @@ def from_spectrum(rng: np.random.Generator, m: int, n: int, sigma: np.ndarray) -
 
 
 def spectra(k: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (name, spectrum (k,)): with one or all but one small value, spread, or in pairs."""
+    """Yield (name, spectrum (k,)): one small value, one large value, spread values, equal pairs."""
     for smallest in SMALLEST:
         yield f"one {smallest:g}", np.append(np.linspace(2, 1, k - 1), smallest)
         yield f"others {smallest:g}", np.append(1.0, np.full(k - 1, smallest))
@@ -113,8 +113,8 @@ def normalized(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
 def tolerance(lane: Lane, a: np.ndarray) -> np.ndarray:
     """Return the error (c,) allowed in the norm of results as large as `normalized(a)`.
 
-    It allows for rounding relative to the norm of a[i] and, where results are subnormal, for half
-    of the smallest number in every entry.
+    The bound is a rounding error relative to the norm of a[i]; for subnormal results, it includes
+    half of the smallest number in every entry.
     """
     m, n = a.shape[1:]
     (unit,) = normalized(a)

@@ -67,7 +67,7 @@ def four_bar(seed: int) -> str:
 
 
 def spatial_loop(seed: int, joints: int = 9, kind: str = "weld") -> str:
-    """Return two chains of hinges, slides and balls whose last bodies are joined; "tip" is there.
+    """Return two chains of hinges, slides and balls whose last bodies are joined at "tip".
 
     The first chain has the larger half of the joints.
     """
@@ -107,8 +107,8 @@ def spatial_loop(seed: int, joints: int = 9, kind: str = "weld") -> str:
 def gripper() -> str:
     """Return an arm of six joints with a parallel gripper.
 
-    The driver of each finger is one side of a parallelogram, closed by a point; one driver follows
-    the other one.
+    The driver of each finger is one side of a parallelogram, which a point constraint closes. One
+    driver follows the other one.
     """
     finger = ""
     for side, sign in (("l", 1), ("r", -1)):
@@ -148,8 +148,8 @@ def leg(*, floating: bool = True, sides: str = "lr") -> str:
     """Return legs with the proportions of Cassie: each has two rods that close loops.
 
     One rod, on a ball joint, joins the hip to the heel; the other one joins the crank of the foot
-    to the foot. Dimensions and axes follow Agility's published model, some only approximately: a
-    rod ends where the other body is in the drawn configuration.
+    to the foot. Dimensions and axes follow Agility's published model, some only approximately: the
+    end of a rod is placed on the other body at the drawn configuration.
     """
     made, equality = "", ""
     for side in sides:
@@ -235,7 +235,7 @@ class MuJoCo:
         return max(self._one(robot, one) for one in q.reshape(-1, robot.nq))
 
     def points(self, robot: sp.Robot, q: Array) -> Array:
-        """Return the position residual (k, 3) of each loop; that of a joint is in the first entry.
+        """Return the position residual of each loop (k, 3); a joint's residual is its first entry.
 
         A joint that follows another one without being a degree of freedom is left out.
         """

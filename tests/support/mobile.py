@@ -19,7 +19,7 @@ def joint(name: str, kind: str, parent: str, rest: str) -> str:
 
 @cache
 def mobile(limit: float | None, turn_first: bool = False) -> supple.Robot:
-    """Return an arm on a base that slides within ±limit [m] after or before it rotates."""
+    """Return an arm on a base that slides within ±limit [m] and turns, in either order."""
     slide = "" if limit is None else f'<limit lower="{-limit}" upper="{limit}" velocity="1"/>'
     kinds = [("x", "prismatic", "1 0 0"), ("y", "prismatic", "0 1 0")]
     turn = ("turn", "continuous", "0 0 1")

@@ -47,7 +47,7 @@ def body_text(rng: np.random.Generator, names: list[str], depth: int) -> str:
 
 
 class Drawn:
-    """A random robot, and MuJoCo's model of the same file."""
+    """A random robot, and the model that MuJoCo reads from the same file."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -73,7 +73,7 @@ class Drawn:
 
 
 def moving(seed: int) -> sp.Robot:
-    """Return a random robot on a moving base, some of them with a ball joint as a wrist."""
+    """Return a random robot on a moving base; for some seeds, its wrist is a ball joint."""
     rng = np.random.default_rng(seed)
     made = generated_robot(rng).with_base(str(rng.choice(["floating", "planar"])))
     if rng.random() < 0.5:

@@ -1,7 +1,8 @@
 """Other libraries' kinematics behind one small interface: Pinocchio, MuJoCo, yourdfpy.
 
-Each oracle reads the robot's file by itself. Coordinates are matched by name. Pinocchio and MuJoCo
-treat a mimic joint as independent: with q_full = S q + offset for all joints, J = J_full S.
+Each oracle reads the robot's file with its own reader. Coordinates are matched by name. Pinocchio
+and MuJoCo treat a mimic joint as independent, so q_full = S q + offset and J = J_full S, where
+q_full and J_full include all joints.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _speed_index(joint_and_name: tuple) -> int:
 
 
 class Mujoco:
-    """MuJoCo's Jacobian and its derivative, rotated from world axes for results in body axes."""
+    """MuJoCo's Jacobian and its time derivative, in world axes or rotated into body axes."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         mjcf = path.suffix == ".xml"
@@ -163,7 +164,7 @@ class Yourdfpy:
     """Names, limits and poses of a URDF file by yourdfpy, a third oracle."""
 
     def __init__(self, path: Path) -> None:
-        import yourdfpy  # takes a second
+        import yourdfpy  # the import takes a second
 
         self.urdf = yourdfpy.URDF.load(str(path), load_meshes=False, build_scene_graph=True)
 

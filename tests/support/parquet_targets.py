@@ -1,4 +1,4 @@
-"""Targets in Parquet files, and the contents of folders of parts."""
+"""Targets written to Parquet files, and the contents of result folders."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the bytes of all files in a folder by name, except the empty lock."""
+    """Return the bytes of all files in a folder by name, except the empty lock file."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
 
 

@@ -1,4 +1,4 @@
-"""The types that public functions return and that public attributes have."""
+"""The types that public functions return, and the types of public attributes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def public_types(modules: list[ModuleType]) -> Iterator[Found]:
 
 
 def has_any(found: Any) -> bool:
-    """Return whether a type is Any or has parameters that are; those of NumPy's types may be."""
+    """Return whether a type is Any or has a parameter Any, which only NumPy's types may have."""
     if found is Any or found is MISSING:
         return True
     origin = typing.get_origin(found)
@@ -63,7 +63,7 @@ def classes_in(found: Any) -> Iterator[type]:
 
 
 def is_python(kind: type) -> bool:
-    """Return whether a class is of supple, but not of the extension module."""
+    """Return whether a class belongs to supple, but not to its extension module."""
     return kind.__module__.startswith("supple.") and kind.__module__ != "supple._core"
 
 
@@ -108,9 +108,9 @@ def function_of(value: object) -> Callable[..., Any] | None:
 
 
 def annotations_of(kind: type) -> dict[str, str]:
-    """Return the annotations of the public attributes of a class, also those in its methods.
+    """Return the annotations of the public attributes of a class, also from its methods.
 
-    Attributes that a method sets, and that are annotated nowhere, are missing.
+    An attribute that a method sets without any annotation is missing from the result.
     """
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(node, ast.ClassDef)
@@ -130,7 +130,7 @@ def annotations_of(kind: type) -> dict[str, str]:
 
 
 def methods_for_types(kind: type) -> list[tuple[str, str]]:
-    """Return the methods that a class has for type checkers only, and what they return."""
+    """Return the methods that a class defines for type checkers only, and their return types."""
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     return [
         (one.name, "MISSING" if one.returns is None else ast.unparse(one.returns))
@@ -151,7 +151,7 @@ def own_names(target: ast.expr) -> list[str]:
 def names_for_types(module: ModuleType) -> dict[str, Any]:
     """Return the names of a module, with those that it imports or defines for type checkers only.
 
-    Names of libraries that are not installed are classes without contents.
+    A name from a library that is not installed becomes an empty class.
     """
     names: dict[str, Any] = {**vars(module), "MISSING": MISSING}
     for node in ast.parse(inspect.getsource(module)).body:

@@ -58,7 +58,7 @@ def with_length(task: Any, factor: float) -> Any:
 
 
 def moved(T: np.ndarray, task: object, factor: float) -> np.ndarray:
-    """Return targets of a task with lengths multiplied by a factor."""
+    """Return targets of a task, whose lengths are multiplied by a factor."""
     T = T.copy()
     if isinstance(task, supple.PoseTask):
         T[..., :3, 3] *= factor

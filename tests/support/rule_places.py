@@ -38,7 +38,7 @@ def forgotten(root: Path) -> list[str]:
         expect(KERNEL, rf"^enum class Rule[^}}]*\b{kernel},", "the enum Rule", kernel)
         expect(KERNEL, rf"case Rule::{kernel}:", "lambda2", f"case Rule::{kernel}")
         expect(NAMES, rf"\(Rule, {kernel}\)", "name_of", kernel)
-        if name not in ("Optimal", "ResidualOptimal"):  # root searches, transcribed separately
+        if name not in ("Optimal", "ResidualOptimal"):  # in no table
             expect(FORMULAS, rf"^FORMULAS[^}}]*\"{name}\":", "FORMULAS", name)
         expect(EXAMPLES, rf"^EVERY\b.*?^    {name}\(.*?^NUMBERS", "EVERY", name)
         expect(EXAMPLES, rf"^NUMBERS\b.*^    {name}: ", "NUMBERS", name)

@@ -1,4 +1,4 @@
-"""Random robots, and robots written out as URDF and MJCF text with all digits."""
+"""Random robots, and functions that write robots as URDF and MJCF text with all digits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def random_tree(seed: int, n: int = 8) -> Description:
 
 
 def random_dh(seed: int, convention: str, n: int = 6) -> Description:
-    """Return a serial robot of R and P joints; half of its twists are multiples of 90°."""
+    """Return a serial robot of R and P joints; half of its angles alpha are multiples of 90°."""
     rng = np.random.default_rng(seed)
     table = rng.uniform(-2, 2, (n, 4))
     table[::2, 1] = rng.choice([-math.pi / 2, 0, math.pi / 2, math.pi], (n + 1) // 2)

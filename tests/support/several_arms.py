@@ -1,4 +1,4 @@
-"""Robots with several arms, whose tasks decouple."""
+"""Robots with several arms, whose tasks share no joints unless they have a common lift."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supple import SolveStatus
 from supple.describe import Description, Joint
 from targets import apart
 
-HEAD = "head_turn"  # a joint that moves no arm
+HEAD = "head_turn"  # name of a joint that moves no arm
 
 
 @lru_cache(maxsize=64)
@@ -47,7 +47,7 @@ def far_of(robot: supple.Robot, q: np.ndarray, T: list[np.ndarray]) -> np.ndarra
 
 
 def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.Solutions) -> None:
-    """Check that the reported errors and statuses are those of the worst end effector."""
+    """Check that the errors and statuses in `found` are those of the worst end effector."""
     far, off = far_of(robot, found.q, T).max(axis=1)
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)

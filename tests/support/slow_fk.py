@@ -1,4 +1,4 @@
-"""The slow oracle: forward kinematics of a Description from its definition."""
+"""A slow oracle: forward kinematics computed from the definition of a Description."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def coordinates(robot: Description) -> list[Joint]:
 def motion(joint: Joint, q: np.ndarray | float) -> np.ndarray:
     """Return the motions (..., 4, 4) of a joint at q (...), the exponential of its axis.
 
-    Its rotation is Rodrigues' formula.
+    Rotations are computed by Rodrigues' formula.
     """
     if joint.kind == "fixed":
         return np.eye(4)
@@ -35,7 +35,7 @@ def motion(joint: Joint, q: np.ndarray | float) -> np.ndarray:
 def fk(robot: Description, q: np.ndarray) -> dict[str, np.ndarray]:
     """Return T_root_x (..., 4, 4) of every link and frame x at configurations q (..., n).
 
-    T_parent_child = origin @ motion @ child_placement
+    For each joint, T_parent_child = origin @ motion @ child_placement.
     """
     value = {joint.name: q[..., i] for i, joint in enumerate(coordinates(robot))}
     for joint in robot.joints:

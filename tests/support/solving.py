@@ -1,4 +1,4 @@
-"""All forms of `Solver` in one call, so that a test can vary the form and the options."""
+"""Functions that call `Solver` in any form, so that tests can vary the form and the options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def solve(robot: Any, target: Any, **options: Any) -> Any:
     """Solve one target or a batch, with the arguments of `Solver` and of its calls.
 
     `solutions` is the argument of `Solver.several`, or "all" for `Solver.all`, with `wraps`. One
-    target is solved by `supple.solve` if that has all the options.
+    target is solved by `supple.solve` if `supple.solve` accepts all the options.
     """
     several = options.pop("solutions", None)
     of_batch = {name: options.pop(name) for name in _OF_BATCH if name in options}

@@ -1,4 +1,4 @@
-"""Jacobians built from a chosen spectrum, so that singularities are chosen and not accidental."""
+"""Jacobians built from a chosen spectrum, so that singularities do not depend on chance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def spectra(k: int) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Sample:
-    """A linearization by name: J, e, and the previous J or None."""
+    """A linearization with a name: J, e, and the previous J or None."""
 
     name: str
     J: Array
@@ -56,7 +56,7 @@ class Sample:
 
 
 def tasks(U: Array) -> dict[str, Array]:
-    """Return task vectors (m,) by name: along the singular direction, orthogonal to it, random."""
+    """Return task vectors (m,) by name, among them one along the last column of U."""
     some = np.cos(np.arange(len(U)))
     return {
         "along": U[:, -1],
@@ -118,8 +118,9 @@ def history(lin: Linearization) -> tuple[float, float, float]:
 def random_spectra(
     rng: np.random.Generator, count: int, k: int, decades: float = 9
 ) -> tuple[Array, Array]:
-    """Return singular values (count, k), descending, spread over decades, some zero, some repeated;
-    and components of tasks (count, k), spread in the same way.
+    """Return singular values (count, k) and task components (count, k), spread over decades.
+
+    Singular values are descending, and some are zero or repeated.
     """
     sigma = 10 ** rng.uniform(-decades, 0.5, (count, k))
     sigma[::7, -1] = 0
@@ -134,9 +135,10 @@ def random_spectra(
 
 @cache
 def hard_spectra(k: int, huge: float, small: float, dtype: type) -> tuple[Linearization, ...]:
-    """Return linearizations with numbers of sizes from `small` to `huge`, combinations of spectra
-    and tasks (all or, in the suite, a third), and various previous J; the dtype represents all
-    numbers exactly.
+    """Return linearizations for combinations of spectra and tasks, with various previous J.
+
+    The suite has a third of the combinations. The numbers have sizes from `small` to `huge`, and
+    the dtype represents them exactly.
     """
     sigmas = [s * scale for s in spectra(k).values() for scale in (1, huge, small)]
     sigmas += [np.logspace(np.log10(huge), np.log10(small), k)]

@@ -1,4 +1,4 @@
-"""Walks up and down random boxes."""
+"""A human walk up and down random boxes, with the boxes as a world."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AHEAD = 0.04  # from an ankle to the middle of its foot [m]
 
 
 def stairs(seed: int, robot: sp.Robot) -> tuple[HumanMotion, PointMapping, sp.World]:
-    """Return a walk up and down random boxes that lie across its way, and the boxes."""
+    """Return a walk over random boxes, its mapping to the robot, and a world with the boxes."""
     rng = np.random.default_rng(seed)
     human = walking(3.0, fps=100, seed=seed)
     mapping = PointMapping.guess(robot, human)
@@ -22,7 +22,7 @@ def stairs(seed: int, robot: sp.Robot) -> tuple[HumanMotion, PointMapping, sp.Wo
     way = (points["pelvis"][-1] - points["pelvis"][0]) * [1, 1, 0]
     ahead = way / np.linalg.norm(way)
     ankles = [points[f"{side}_ankle"] @ ahead for side in ("left", "right")]
-    # Edges lie between the places of the feet, not below them.
+    # The edges of the boxes lie between the footprints, not below them.
     places = np.unique(
         np.concatenate(
             [at[stands] for at, stands in zip(ankles, human.contacts.T, strict=True)]

@@ -1,4 +1,4 @@
-"""Literal transcriptions of the papers' steps: slow, with NumPy's decompositions.
+"""The papers' steps, transcribed literally with NumPy's decompositions; they are slow.
 
 They are written from Buss 2009 (B), Maciejewski & Klein 1988 (MK), Deo & Walker 1995 (DW), Wampler
 1986 (W) and Buss & Kim 2005, not from supple's code. Damping is λ² throughout.

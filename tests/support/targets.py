@@ -1,4 +1,4 @@
-"""Targets with known solutions, and laws of every solution."""
+"""Targets with known solutions, and checks that every solution must pass."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def hold(
 
 
 def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[np.ndarray]:
-    """Return the targets of tasks that q meets, in the form that `solve` takes."""
+    """Return the targets that tasks reach at q, in the form that `solve` takes."""
     made = []
     for task in tasks:
         T = robot.fk(q, task.frame)
@@ -81,7 +81,7 @@ def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[
 
 
 def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Array, Array]:
-    """Return configurations q* (count, n) that reach farthest, their poses T0, and T5 beyond them.
+    """Return configurations q* (count, n) that reach farthest, their poses T0, and poses T5 beyond.
 
     q* maximizes u·p(q) inside the limits for a random direction u, as the best of several ascents.
     T0 = FK(q*) is reachable and singular. T5 is T0 moved 5 cm along u; its closest pose is T0.

@@ -21,15 +21,15 @@ def steps(servo: sp.Servo, q: Array, **command: Any) -> Array:
 def functions(
     robot: sp.Robot, task: Task, x: Array, v: Array, twists: Array, line: Array, q: Array
 ) -> dict[str, Callable[[], Any]]:
-    """Return calls of every function that takes tasks, which return arrays.
+    """Return, by name, calls of every function that takes tasks; the calls return arrays.
 
     Args:
         robot: The robot.
         task: The task.
-        x: Its targets (COUNT, ...).
-        v: Its velocities (COUNT, ...).
-        twists: Its velocities in the form of `velocities`.
-        line: Its targets (K, ...) on a path that begins at q[0].
+        x: Targets of the task (COUNT, ...).
+        v: Velocities of the task (COUNT, ...).
+        twists: Velocities of the task in the form that `velocities` takes.
+        line: Targets of the task (K, ...) on a path that begins at q[0].
         q: Configurations (COUNT, nq) that reach the targets.
     """
     at = robot.integrate(q, np.full(robot.nv, 0.05))

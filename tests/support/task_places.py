@@ -20,10 +20,10 @@ TASK = re.compile(r"^class ([A-Z]\w*Task)\(", re.MULTILINE)
 ROWS = re.compile(r"^class ([A-Z]\w*Rows)\(", re.MULTILINE)
 GOAL = re.compile(r"^    goal: ClassVar\[Goal\] = Goal\.(\w+)", re.MULTILINE)
 FUNCTIONS = ("jacobian", "offset", "reached", "bias_acceleration", "command")
-# A CouplingTask is internal to robots with couplings; it and the OpenTask have tests of their own.
+# A CouplingTask is internal to robots with couplings. CouplingTask and OpenTask have own tests.
 ELSEWHERE = {"CouplingTask", "OpenTask"}
 TOP_LEVEL = set(supple.__all__)  # other public tasks are in the `__all__` of `supple.tasks`
-DEFAULT = "frame"  # the goal that the functions of the kernel compute where no branch is taken
+DEFAULT = "frame"  # the goal that needs no branch in the kernel
 TURNED = {"axis"}  # goals whose J and J̇q̇ are rows of a frame's twist
 
 
@@ -77,9 +77,9 @@ def strangers(root: Path) -> Iterator[str]:
 def distinctions(text: str, kinds: set[str]) -> Iterator[int]:
     """Yield the lines of Python code that tell classes of tasks or goals apart.
 
-    Code may call a class, import it and name it in annotations. Any other use of its name, such as
-    in `isinstance`, in a comparison or in a table, tells it from others. So do its name as a text
-    in a comparison, the order of its base classes, and the members of `Goal`.
+    Code may call a class, import it and name it in annotations. Any other use of the class name,
+    such as in `isinstance`, in a comparison or in a table, is a distinction. So are comparisons
+    with the name as a string, uses of the order of base classes, and members of `Goal`.
     """
     tree = ast.parse(text)
     allowed: set[ast.AST] = set()

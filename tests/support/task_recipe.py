@@ -21,7 +21,7 @@ class Addition(NamedTuple):
         before: The text before which it is inserted; for a function, the beginning of its
             signature, and the text is inserted at the beginning of its body.
         text: The text.
-        missing: What is reported without the addition.
+        missing: The text that the tests report if the addition is missing.
     """
 
     file: str
@@ -30,7 +30,7 @@ class Addition(NamedTuple):
     missing: str
 
 
-# The formulas in the functions of task.hpp.
+# The C++ code that the recipe inserts into the functions of task.hpp, by goal and function.
 BRANCHES = {
     "point_distance": {
         "jacobian": """    for (int i = 0; i < chain.nv; ++i) J[i] = L(0);
@@ -128,7 +128,7 @@ SUPPLE_FN Span<L> span_of(const Chain<T>& chain, const Task<T>& task, const Pose
 
 
 def additions(goal: str) -> dict[str, Addition]:
-    """Return what the recipe adds for a goal besides the file in Python, by place."""
+    """Return the additions of the recipe for a goal, by place, without the new Python file."""
     task = NEW[goal]
     traits = {
         "point_distance": f'{{.name = "{goal}", .target = Target::numbers}}',
@@ -194,7 +194,7 @@ def additions(goal: str) -> dict[str, Addition]:
 
 
 def add_to(folder: Path, goal: str, left_out: str | None = None) -> None:
-    """Add a goal to a copy of the sources; leave out the addition `left_out`."""
+    """Add a goal to the copy of the sources in `folder`, but not the addition `left_out`."""
     shutil.copy(SOURCES / f"{goal}.py", folder / PYTHON / f"{goal}.py")
     for name, (file, before, added, _) in additions(goal).items():
         path = folder / file

@@ -31,9 +31,9 @@ class TimedPath(NamedTuple):
 
 
 def timed_path(seed: int, kind: str | None = None) -> TimedPath:
-    """Return a path with the ratio of jerk to acceleration from 5 to 5000 1/s.
+    """Return a path whose limits of jerk are 5 to 5000 1/s times the limits of acceleration.
 
-    The kind is one of KINDS or "back", a line there and back.
+    The kind is one of KINDS or "back", a line on which the motion goes there and back.
     """
     rng = np.random.default_rng(seed)
     n, kind = int(rng.integers(1, 9)), kind or KINDS[seed % len(KINDS)]

@@ -229,12 +229,12 @@ def turning_duration(
 ) -> float:
     """Return the shortest duration of a motion over a distance `there` and then `back` [s].
 
-    It is at rest at both ends. The acceleration where it turns back is the best of 40 values on
-    each of three ever finer grids, and the phases are integrated one by one.
+    The motion is at rest at both ends. The acceleration at the turning point is the best of 40
+    values on each of three ever finer grids, and the phases are integrated one by one.
     """
 
     def rise(peak: Array, start: Array) -> tuple[Array, Array]:
-        """Return duration and distance from rest, with an acceleration, to a peak speed."""
+        """Return the time and distance from rest, at acceleration `start`, to a peak speed."""
         top = np.minimum(acceleration, np.sqrt(jerk * peak + start**2 / 2))
         ramps = (top - start) / jerk, top / jerk
         gained = (top**2 - start**2 + top**2) / (2 * jerk)
@@ -248,7 +248,7 @@ def turning_duration(
         return t, x
 
     def leg(distance: float, end: Array) -> Array:
-        """Return the durations from rest, over a distance, to rest with accelerations (k,)."""
+        """Return the durations from rest to rest over a distance, for final accelerations (k,)."""
         rest = np.zeros(len(end))
         least, most = end**2 / (2 * jerk) + 1e-12 * speed, np.full(len(end), speed)
         never = (least > speed) | (rise(least, rest)[1] + rise(least, end)[1] > distance)

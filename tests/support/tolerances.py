@@ -1,4 +1,4 @@
-"""The slow oracle of allowed ranges: distances of poses to boxes, half-spaces and cones."""
+"""A slow oracle of allowed ranges: signed distances from boxes, and angles."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from supple.describe import Description, Frame, Joint, Mimic
 
 Array = np.ndarray
 KINDS = ("revolute", "revolute", "continuous", "prismatic", "fixed")
-TILTS = (0.0, 0.0, 1e-16, 1e-12, 1e-8, 1e-4, 1.0)  # tilts of an axis; nearly parallel ones are hard
+TILTS = (0.0, 0.0, 1e-16, 1e-12, 1e-8, 1e-4, 1.0)  # tilts of an axis; small ones are hard
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def rotation(rng: np.random.Generator, tidy: bool) -> Array:
 
 
 def pose(rng: np.random.Generator, tidy: bool = False) -> Array:
-    """Return a pose (4, 4) within half a meter; a tidy one has right angles and zeros."""
+    """Return a pose (4, 4) within half a meter; a tidy pose has right angles and some zeros."""
     T = np.eye(4)
     T[:3, :3] = rotation(rng, tidy)
     T[:3, 3] = rng.uniform(-0.5, 0.5, 3) * (rng.random(3) < 0.5 if tidy else 1.0)

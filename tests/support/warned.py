@@ -1,4 +1,4 @@
-"""Warnings of supple, which name the line of the user's code that called it."""
+"""A check of warnings of supple, which must name the file of the caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def warned(match: str) -> Iterator[None]:
-    """Expect a warning that matches, and that names the file of the caller."""
+    """Expect a warning that matches and names the file of the caller."""
     caller = inspect.stack()[2].filename
     with pytest.warns(UserWarning, match=match) as caught:
         yield

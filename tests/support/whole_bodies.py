@@ -32,7 +32,7 @@ def limb(rng: np.random.Generator, name: str, joints: int) -> str:
 
 
 def with_followers(robot: sp.Robot, count: int, rng: np.random.Generator) -> sp.Robot:
-    """Return the robot with hinges that mimic others, on any of its limbs."""
+    """Return the robot with `count` hinges changed to mimic other hinges of any limb."""
     joints = {joint.name: joint for joint in robot.description.joints}
     hinges = rng.permutation([name for name, one in joints.items() if one.kind == "revolute"])
     for follower, leader in zip(hinges[:count], rng.choice(hinges[count:], count), strict=True):
@@ -44,7 +44,7 @@ def with_followers(robot: sp.Robot, count: int, rng: np.random.Generator) -> sp.
 def drawn(
     seed: int, base: str = "floating", followers: int = 0
 ) -> tuple[sp.Robot, list[sp.tasks.Task], np.random.Generator]:
-    """Return a random robot that moves, and tasks with more rows than it has joints."""
+    """Return a random robot on a moving base, and tasks with more rows than there are joints."""
     robot, tasks, rng = _drawn(seed, base, followers)
     return robot, list(tasks), deepcopy(rng)
 
@@ -66,17 +66,17 @@ def _drawn(
     tips = robot.tips[: int(rng.integers(1, 3))]
     tasks = [sp.PoseTask(tip, weight=float(10 ** rng.uniform(0, 2))) for tip in tips]
     center = sp.tasks.CenterOfMassTask(("x", "y"), weight=float(rng.uniform(0.5, 5)))
-    # The rows of a posture are those of all hinges: with a pose they are more than the joints.
+    # A posture has a row for each hinge, so with a pose there are more rows than joints.
     return robot, (*tasks, center, sp.PostureTask(weight=float(10 ** rng.uniform(-3, 0)))), rng
 
 
 def first_hinge(robot: sp.Robot) -> int:
-    """Return the number of velocities of the base."""
+    """Return the number of velocities of the base, which is the index of the first hinge."""
     return int(np.argmax(np.isfinite(robot.lower)))
 
 
 def targets_near(robot: sp.Robot, q: Array, size: float, rng: np.random.Generator) -> list[Array]:
-    """Return the poses of all tips and the center of mass a step away from q, and a posture."""
+    """Return targets a step away from q: poses of all tips, the center of mass, and a posture."""
     there = robot.integrate(q, size * rng.normal(size=robot.nv))
     posture = to_kernel(robot, there)[list(sp.PostureTask().on(robot).picked)]
     return [*robot.fk(there, robot.tips), robot.center_of_mass(there), posture]
@@ -89,7 +89,7 @@ def command(tasks: list[sp.tasks.Task], near: list[Array]) -> list[Array]:
 def drawn_batch(
     seed: int, size: float, count: int = 5, base: str = "floating", followers: int = 0
 ) -> tuple[sp.Robot, list[sp.tasks.Task], Array, list[Array], np.random.Generator]:
-    """Return a random robot, its tasks, configurations (count, nq), and a batch of targets each.
+    """Return a random robot, its tasks, configurations (count, nq), and targets for each of them.
 
     Some joints are at the ends of their ranges.
     """

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Work:
-    """Number of function calls, of Python and built-in functions, in a block `with counted()`."""
+    """The number of calls of Python and built-in functions in a block `with counted()`."""
 
     calls = 0
 

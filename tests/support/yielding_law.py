@@ -1,8 +1,8 @@
 """The step `Yielding` of a `Servo`, transcribed to NumPy from its rules.
 
-It is slow and direct: singular value decompositions everywhere, and gradients of singular values
-from differences of J. Rules and constants are those of servo/yielding.hpp, singular_rules.hpp,
-braking_gain.hpp and avoidance.hpp.
+The transcription is slow: it uses singular value decompositions throughout, and computes gradients
+of singular values from differences of J. Rules and constants are those of servo/yielding.hpp,
+singular_rules.hpp, braking_gain.hpp and avoidance.hpp.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AVOIDED_SIGMA, AVOIDED_RANGE, LIMIT_WEIGHT, LEAST_DIVISOR = 0.25, 0.1, 0.3, 2e-3
 def approach_speed(room: float, acceleration: float, dt: float) -> float:
     """Return the largest speed from which a joint stops within a distance, by trying all steps.
 
-    With k steps of braking after this one, it travels dt ((k + 1) v - a dt k (k + 1)/2).
+    With k more steps of braking, the joint travels dt ((k + 1) v - a dt k (k + 1)/2).
     """
     if not np.isfinite(acceleration):
         return room / dt
@@ -40,7 +40,7 @@ def approach_speed(room: float, acceleration: float, dt: float) -> float:
 
 @dataclass(frozen=True)
 class YieldingLaw:
-    """The step for one task, given J(q), without regard to joints at their position limits.
+    """The step for one task, given J(q), without position limits of joints.
 
     Attributes:
         jacobian: The function J(q).
@@ -76,7 +76,7 @@ class YieldingLaw:
         return float(np.maximum((ends - q)[matters] / v[matters], 0).min(initial=np.inf))
 
     def residual_bend(self, q: Array, residual: Array, V: Array) -> Array:
-        """Return -r·J̇(v)v where it is positive, for each v of V (k, n)."""
+        """Return max(0, -r·J̇(v)v) for the residual r and each v of V (k, n)."""
         rates = (self.jacobian(q + 1e-6 * V) - self.jacobian(q - 1e-6 * V)) / 2e-6
         return np.maximum(-np.einsum("i,kij,kj->k", residual, rates, V), 0.0)
 
@@ -130,7 +130,7 @@ class YieldingLaw:
                     easy = EASY_SHARE * most * sigma[i] ** 3 / (4 * turning**2)
                     ratio = min((IGNORED_MISS * kappa) ** 2 / (missed**2 + easy**2), 1e8)
                     keeps += sigma[i] ** 2 * ratio
-            fold = -side * np.sign(h) * sigma[i] / abs(h)  # the distance along the motion
+            fold = -side * np.sign(h) * sigma[i] / abs(h)  # the signed distance to the fold
             ahead = self.room(q, side * V[i]) - fold
             behind = self.room(q, -side * V[i]) + fold
             if side * h < -FOLD_BEND * kappa:
