@@ -1,4 +1,4 @@
-"""The benchmark's robots as URDF files that every library can read: only kinematics and limits."""
+"""The robots of the benchmark as URDF files with only kinematics and limits, for all libraries."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ class Arm:
         title: Name in the tables.
         urdf: Text of the URDF file.
         frames: Target frames: one for a chain, one or more for a tree.
-        transforms: Constant transforms (n + 1, 4, 4) [m] before, between and after the joints of a
-            chain whose joints all rotate about z: T(q) = T_0 Rz(q_1) T_1 ... Rz(q_n) T_n; empty
-            (0, 4, 4) for other robots.
+        transforms: Constant transforms (n + 1, 4, 4) [m] of a chain whose joints rotate about z:
+            T(q) = T_0 Rz(q_1) T_1 ... Rz(q_n) T_n; empty (0, 4, 4) for other robots.
         axis: Whether targets consist of a position and the direction of z (for arms with fewer than
             six joints).
     """

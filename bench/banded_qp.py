@@ -1,10 +1,11 @@
-"""Convex quadratic programs in a sequence of points with bounded values and differences.
+"""Convex quadratic programs for a sequence of points whose values and differences are bounded.
 
     minimize  ½ yᵀH y + gᵀy      lower <= y_k <= upper,  |Δy_k| <= first,  |Δ²y_k| <= second
 
-y is (N, n), N points with n coordinates, preceded by points at zero. H is positive semidefinite and
-couples points that are at most three apart. A primal-dual interior-point method (Mehrotra 1992)
-solves it; its matrix is banded, so that an iteration takes time proportional to N n³.
+y (N, n) is a sequence of N points with n coordinates, preceded by points at zero. H is positive
+semidefinite and couples points that are at most three apart. The solver is a primal-dual
+interior-point method (Mehrotra 1992), whose matrix is banded, so that an iteration takes time
+proportional to N n³.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scipy.linalg import cho_solve_banded, cholesky_banded
 
 Array = NDArray[np.float64]
 ITERATIONS, TOLERANCE = 60, 1e-8
-PROXIMAL = 1e-5  # weight of the distance from the last iterate, which bounds condition numbers
+PROXIMAL = 1e-5  # weight of the distance from the last iterate; it bounds condition numbers
 SHORTENED = 0.995  # fraction of the largest step for which slacks and multipliers stay positive
 
 
@@ -25,8 +26,8 @@ SHORTENED = 0.995  # fraction of the largest step for which slacks and multiplie
 class Bounds:
     """Bounds of the points, lower and upper (N, n), and of their differences (n,).
 
-    All bounds together are A y >= b, with two rows, of opposite signs, for each bounded quantity;
-    differences are in units of their bounds.
+    All bounds together are A y >= b, with two rows of opposite signs for each bounded quantity.
+    Differences are divided by their bounds.
     """
 
     lower: Array
@@ -54,7 +55,7 @@ class Bounds:
         return ends
 
     def violation(self, y: Array) -> float:
-        """Return the largest violation of a bound; bounds on differences count relatively."""
+        """Return the largest violation of a bound, relative to the bound for differences."""
         return max(0.0, float((self.least - self.times(y)).max()))
 
 
@@ -64,14 +65,14 @@ def differences(y: Array, order: int = 1) -> Array:
 
 
 def banded(blocks: Array, weights: Array, bounds: Bounds) -> Array:
-    """Return H + AᵀWA, lower form, where W (3, N, n) is diagonal, one entry for both bounds.
+    """Return H + AᵀWA as a lower band. W is diagonal, with equal weights (3, N, n) for both signs.
 
-    `blocks` (4, N, n, n) are those of H: blocks[o, k] is at row k + o and column k.
+    `blocks` (4, N, n, n) is H: blocks[o, k] is the block in row k + o and column k.
     """
     _, N, n, _ = blocks.shape
     first, second = weights[1] / bounds.first**2, weights[2] / bounds.second**2
     later = [np.vstack([each, np.zeros((2, n))]) for each in (first, second)]
-    diagonals = (  # the products of the coefficients 1, -1 and 1, -2, 1
+    diagonals = (  # products of the coefficients of Δ (1, -1) and Δ² (1, -2, 1)
         weights[0] + first + later[0][1 : N + 1] + second + 4 * later[1][1 : N + 1] + later[1][2:],
         -later[0][1 : N + 1] - 2 * later[1][1 : N + 1] - 2 * later[1][2:],
         later[1][2:],
@@ -121,7 +122,7 @@ def minimizer(blocks: Array, g: Array, bounds: Bounds, start: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Newton:
-    """Newton's method at one iterate: slacks s, multipliers z, residuals and a Cholesky factor."""
+    """Newton's method at an iterate: slacks s, multipliers z, residuals, Cholesky factor."""
 
     bounds: Bounds
     slack: Array
@@ -158,7 +159,7 @@ def _factor(matrix: Array) -> Array:
         try:
             shifted = np.vstack([matrix[:1] + ridge, matrix[1:]])
             return np.asarray(cholesky_banded(shifted, lower=True, check_finite=False))
-        except np.linalg.LinAlgError:  # rounding in a long sequence of short steps
+        except np.linalg.LinAlgError:  # can occur by rounding in a long sequence of short steps
             ridge *= 10
 
 

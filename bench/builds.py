@@ -5,7 +5,7 @@
 BEFORE and AFTER are folders that contain a package `supple`, for example made by
 `pip install --no-deps --target BEFORE .` from two commits or with two sets of compiler flags. Each
 workload runs in one process per build, and the two processes take turns. The table has the median
-of the ratios of their times, and says whether their results have the same bits. If a build cannot
+of the ratios of the two times, and says whether both results have the same bits. If a build cannot
 run a workload, the row of the workload has the reason.
 """
 
@@ -28,11 +28,11 @@ import numpy as np
 ARMS = ("ur5e", "panda")
 SIDES = ("before", "after")
 LENGTH = 0.02  # duration of a measurement [s]
-Workload = Callable[[], Any]  # returns what it computed
+Workload = Callable[[], Any]  # returns the computed values
 
 
 def workloads(arm: str) -> dict[str, Callable[[], Workload]]:
-    """Return functions that prepare each workload of an arm."""
+    """Return a function for each workload of an arm, which prepares the workload."""
     import supple as sp
 
     robot = sp.load(arm)
@@ -157,12 +157,12 @@ def digest(result: Any) -> str:
 
 
 def of_robot(robot: str) -> dict[str, Callable[[], Workload]]:
-    """Return functions that prepare the workloads of a built-in arm or of a file."""
+    """Return functions that prepare the workloads of a built-in arm or of a robot file."""
     return of_tree(robot) if Path(robot).is_file() else workloads(robot)
 
 
 def work(robot: str) -> None:
-    """Read names of workloads and print the time of a call of each [s]: the process of a build."""
+    """Read names of workloads from stdin and print the time of a call of each [s]."""
     known = of_robot(robot)
     prepared: dict[str, tuple[Workload, int]] = {}
     for text in sys.stdin:
@@ -199,14 +199,14 @@ def started(folder: str, robot: str) -> subprocess.Popen[str]:
 
 
 def ask(process: subprocess.Popen[str], name: str) -> dict[str, Any]:
-    """Return what the process of a build prints for a workload."""
+    """Return the result that the process of a build prints for a workload."""
     print(name, file=process.stdin, flush=True)
     answer: dict[str, Any] = json.loads(process.stdout.readline() or '{"error": "it crashed"}')
     return answer
 
 
 def row(builds: list[subprocess.Popen[str]], name: str, rounds: int) -> str:
-    """Return the cells of a workload: time before, ratio of times, comparison of results."""
+    """Return the table cells of a workload: time before, ratio of times, comparison of results."""
     first = [ask(build, name) for build in builds]
     errors = [f"{side}: {first[i]['error']}" for i, side in enumerate(SIDES) if "error" in first[i]]
     if errors:

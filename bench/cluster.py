@@ -1,9 +1,9 @@
-"""Jobs in parts: overhead compared with one call of `solve`, workers, memory, simulated nodes.
+"""Measure jobs in parts: overhead over one call of `solve`, workers, memory, simulated nodes.
 
     python bench/cluster.py [--poses N] [--rounds N] [--nodes N]     # needs ray
 
-Prints tables and writes them to bench/results/. Times are those of the whole job, including reading
-and writing but not the start of the Ray cluster. The variants that are compared run alternately.
+Prints tables and writes them to bench/results/. A time is that of a whole job, including reading
+and writing but not the start of the Ray cluster. The compared variants run alternately.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class Sleeping:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the parts depend on, as plain values by name."""
+        """The settings that determine the results of all parts, as plain values by name."""
         return {"seconds": self.seconds, "rows": self.rows}
 
     @property

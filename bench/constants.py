@@ -1,18 +1,18 @@
 """Measure the sensitivity of the library to each of its tuned constants.
 
-    python bench/constants.py                        # all of docs/constants.md, except the GPU's
+    python bench/constants.py                        # all that the CPU uses
     python bench/constants.py --only window --only '_MAX*'
     python bench/constants.py --only MIN_CELLS --group paths  # with one group of workloads
-    python bench/constants.py --gpu                  # the GPU's, on a machine that has one
+    python bench/constants.py --gpu                  # all that the GPU uses
 
 The extension is built once, in build/constants; when it is loaded, it reads every constant of the
 kernel from the environment (SUPPLE_CONSTANT, "name=value"). A Python constant is set in its
 module. Each constant is set to half and twice its value, or to the values of `VALUES`, and all
 workloads of constants_workloads.py run with each value, in one process per value, interleaved. The
-report lists all measures that change. Counts are deterministic. Processor times are ratios within a
-round, and are listed if all rounds agree on the direction.
+report lists all measures that change. Counts are deterministic. Processor times are
+ratios within a round, and are listed if all rounds agree on whether the time rises or falls.
 
-The build takes some 10 minutes of one core, then each constant about 20 s. A run with all constants
+The build takes about 10 minutes of one core, and each constant about 20 s. A run with all constants
 writes its report to bench/results/.
 """
 
@@ -107,15 +107,15 @@ class Constant:
 
     @property
     def language(self) -> str:
-        """The suffix of the file, which decides how the value is replaced in the source.
+        """The suffix that stands for the language of the file, in which the value is replaced.
 
-        Headers of CUDA sources, which the package compiles at run time, count as ".cu".
+        Headers of CUDA sources, which the package compiles at run time, have the language ".cu".
         """
         header = self.file.suffix == ".hpp" and "gpu" in self.file.parts
         return ".cu" if header else self.file.suffix
 
     def used_by(self, gpu: bool) -> bool:
-        """Return whether the code for a GPU (or else for a CPU) uses the constant."""
+        """Return whether the code for a GPU (if `gpu`) or for a CPU uses the constant."""
         own = self.language == ".cu" or "gpu" in self.file.parts
         return (gpu and self.key == "_GPU_SEED_TABLE_SIZE") or gpu == own
 
@@ -139,7 +139,7 @@ class Constant:
         return found[0].span(1)
 
     def values(self) -> tuple[float, float, float]:
-        """Return a lower value, the value itself and a higher one."""
+        """Return a lower value, the usual value and a higher value."""
         usual = _number(self.value)
         if self.key in VALUES:
             low, high = VALUES[self.key]
@@ -177,8 +177,8 @@ def changed(text: str, constant: Constant, value: float) -> str:
 def tunable(text: str, several: Iterable[Constant]) -> str:
     """Return a C++ source in which constants are read from the environment.
 
-    Their declarations become `const`. The size of an array that is derived from a constant in the
-    same declaration keeps its value.
+    The declarations of these constants become `const`. An array size that the same declaration
+    derives from such a constant keeps its value.
     """
     declarations: dict[tuple[int, int], list[Constant]] = {}
     for constant in several:
@@ -229,7 +229,7 @@ def build() -> None:
         if path.name == "isa.txt":  # build only the instruction set in use
             text = "\n".join(line for line in text.splitlines() if f" {_core.isa()} " in line)
         to = TREE / path
-        # Unchanged files are not written, so that they are not rebuilt.
+        # Unchanged files are not written, so that they are not compiled again.
         if not to.is_file() or to.read_text(encoding="utf-8") != text:
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(text, encoding="utf-8")
@@ -268,7 +268,7 @@ def run(site: Path, *arguments: str, setting: str = "") -> Measured:
 
 
 def on_cpu(constant: Constant, value: float, groups: Sequence[str] = ()) -> Measured:
-    """Run groups of workloads (all for a CPU if none is given) with a constant set to a value."""
+    """Run groups of workloads (by default, all for a CPU) with a constant set to a value."""
     if constant.language != ".py":
         return run(SITE, *groups, setting=f"{constant.key}={value}")
     module = ".".join(constant.file.with_suffix("").parts[1:])
@@ -299,7 +299,7 @@ def measured(
 
 @dataclass(frozen=True)
 class Change:
-    """A measure that depends on a constant, with one value for each value of the constant."""
+    """A measure that depends on a constant, with its value for each value of the constant."""
 
     workload: str
     measure: str
@@ -316,8 +316,8 @@ def changes(rounds: Sequence[Sequence[Measured]]) -> list[Change]:
     """Return the measures that change with a constant.
 
     Counts are taken from the first round, because all rounds have the same counts. Times are
-    relative to the time with the usual value: medians over all rounds, listed if, with the lower or
-    with the higher value, every round takes longer or every round takes less time.
+    medians over all rounds, relative to the time with the usual value. A time is listed if, with
+    the lower or with the higher value, all rounds take longer or all rounds take less time.
     """
     made = []
     for workload, measures in rounds[0][1].items():
@@ -350,7 +350,7 @@ def report(constant: Constant, found: Sequence[Change]) -> str:
 
 
 def summary(rounds: int) -> list[str]:
-    """Return the beginning of the report."""
+    """Return the introduction of the report."""
     import measure
 
     return [

@@ -1,4 +1,4 @@
-"""The workloads of constants.py, which measure everything that a tuned constant may change.
+"""The workloads of constants.py, which measure what a tuned constant may change.
 
     python bench/constants_workloads.py FILE [GROUP...] [NAME=VALUE]
 
@@ -36,8 +36,8 @@ from targets import boundary
 Array = NDArray[np.float64]
 ARMS = ("panda", "ur5e", "iiwa14")
 BEYOND = 0.05  # distance of the targets of `boundary` beyond the workspace [m]
-JUMP = 0.5  # joint displacement between two targets of a path that counts as a jump [rad]
-TIMEOUT = 1e-3  # time limit of a search that would take longer [s]
+JUMP = 0.5  # joint displacement between two targets of a path that is called a jump [rad]
+TIMEOUT = 1e-3  # time limit that ends a longer search [s]
 COUNTS = (1_000, 2_000, 4_000, 8_000, 100_000)  # numbers of targets in a batch on a GPU
 
 
@@ -77,7 +77,7 @@ def targets(robot: sp.Robot) -> dict[str, Array]:
 
 
 def load(file: Path) -> dict[str, dict[str, Array]]:
-    """Return the targets of each arm, read from a file, which is created if it is missing."""
+    """Return the targets of each arm from a file; if the file is missing, create it."""
     if not file.is_file():
         made = {arm: targets(sp.load(arm)) for arm in ARMS}
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def path_beyond_reach(robot: sp.Robot, starts: Array) -> Measures:
 
 
 def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
-    """Solve tasks with weights, with a posture, and for several solutions of one target."""
+    """Solve tasks with weights, tasks with a posture, and targets for several solutions."""
     light = sp.PoseTask(weight=(1, 1, 1, 1e-3, 1e-3, 1e-3))
     made = {"unequal weights": batch(robot, at["random"][:400], tasks=light)[1]}
     T, rest = at["random"][:150], at["far q0"][:150]
@@ -218,7 +218,7 @@ def of_two_arms() -> dict[str, Measures]:
 
 
 def of_chains() -> dict[str, Measures]:
-    """Solve for poses with every joint at a limit: the hardest targets that are in reach."""
+    """Solve for poses with every joint at a limit, which are the hardest reachable targets."""
     every = []
     for seed in range(6):
         for joints in (9, 10, 12, 14):
@@ -228,7 +228,7 @@ def of_chains() -> dict[str, Measures]:
 
 
 def of_long_joints() -> dict[str, Measures]:
-    """Solve for mobile manipulators whose base has a large or unlimited range."""
+    """Solve for mobile manipulators whose base has a large range or no limits."""
     made = {}
     for name, limit, far in (
         ("base ±3 m", 3.0, 1.0),
@@ -245,7 +245,7 @@ def of_long_joints() -> dict[str, Measures]:
 
 
 def at_limits(robot: sp.Robot, tasks: Any = None, step: Any = None) -> Measures:
-    """Take single steps of a Servo whose speed limits are far below what its tasks need."""
+    """Take single steps of a Servo whose tasks need speeds far above the speed limits."""
     limits = sp.Limits.for_robot(robot, speed_factor=0.2)
     servo = sp.Servo(robot, tasks, dt=0.01, limits=limits, step=step)
     q = 0.7 * robot.random(1000, seed=5) + 0.3 * robot.neutral()

@@ -2,7 +2,7 @@
 
 python bench/damping_choice.py [ROUNDS [TARGETS]] prints two tables and writes them to
 bench/results/. Random targets are poses of random configurations. At the edge of the workspace, T0
-is the farthest pose of a hand along a random direction, and T5 is 5 cm farther, so that its closest
+is the farthest pose of a hand along a random direction, and T5 is 5 cm farther, so that the closest
 pose is T0. All targets are solved as a batch with the default tolerances, 1e-6 m and rad. Times are
 processor times.
 """
@@ -31,7 +31,7 @@ Rules = dict[str, KernelRule]
 
 
 def rules(robot: sp.Robot) -> Rules:
-    """Return the default rule, weaker and stronger variants of it, and all other rules."""
+    """Return the default rule, weaker and stronger variants of this rule, and all other rules."""
     usual = compile_problem(robot, None).rule
     assert isinstance(usual, ErrorNorm)
     made: Rules = {"default: `ErrorNorm`": usual}

@@ -1,4 +1,4 @@
-"""Time updates of Buss's articulated figures in the kernel, and compare with his paper.
+"""Time updates of Buss's articulated figures in the kernel, and compare them with his paper.
 
     python bench/figures.py [ROUNDS]
 
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 HERE = Path(__file__).resolve().parent
 UPDATES = 2000
-FEW = 200  # number of updates; with many more, the transpose method amplifies rounding errors
+FEW = 200  # number of updates; over many more, the transpose method amplifies rounding errors
 SHAPES = {shape.name: shape for shape in (buss.Y, buss.DOUBLE_Y)}
 METHODS = ("transpose", "DLS")
 
@@ -53,7 +53,7 @@ SUPPORT = np.dtype([("joint", np.int32), ("first", np.bool_)], align=True)
 
 
 def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
-    """Return joints, frames and ancestors for the kernel, and whether any joint has a phase."""
+    """Return joints, frames and ancestors for the kernel, and whether a joint has a phase."""
     tree = robot._tree
     joint_specs, frame_specs = chain_specs(tree.joints, [tree.frames[tip] for tip in robot.tips])
     joints, frames = np.zeros(len(joint_specs), JOINT), np.zeros(len(frame_specs), FRAME)
@@ -104,7 +104,7 @@ def library() -> ctypes.CDLL:
 def in_kernel(
     built: ctypes.CDLL, robot: sp.Robot, method: str, updates: int
 ) -> Callable[[], tuple[float, Array]]:
-    """Return a function that runs updates from q = 0: it returns ns per update and final q (n,)."""
+    """Return a function that runs updates from q = 0 and returns ns per update and the final q."""
     joints, frames, support, phases = flat_chain(robot)
     shape = SHAPES[robot.description.name]
     goals = shape.path(updates).reshape(updates, -1)

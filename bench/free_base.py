@@ -1,9 +1,9 @@
-"""How much longer `solve` takes for a robot on a free base than for the same robot on a fixed one.
+"""Compare the time of `solve` for a robot on a free base with that on a fixed base.
 
-Robots as their files describe them get a floating joint, or six virtual joints with limits of a
-kilometer. Targets are the poses (or positions) of one to four end effectors at random
-configurations, the same for all bases except for the motion of the base. q0 is not given, or within
-0.1 rad and 0.1 m of the configuration, or another random configuration.
+Robots from files are put on a floating joint, or on six virtual joints with limits of a kilometer.
+Targets are the poses (or positions) of one to four end effectors at random configurations. Apart
+from the motion of the base, all bases have the same configurations. q0 is not given, or is
+within 0.1 rad and 0.1 m of that configuration, or is another random configuration.
 
     python bench/free_base.py    # files of the robots: see bench/robots.py
     python bench/free_base.py --robots anymal.urdf g1 --count 500
@@ -36,7 +36,7 @@ ROBOTS = (
 )
 BASES = ("floating", "kilometer")
 STARTS = ("none", "near", "far")
-LONG, NEAR = 1000.0, 0.1  # [m], [rad or m]
+LONG, NEAR = 1000.0, 0.1  # range of virtual joints [m], distance of q0 [rad or m]
 
 
 def on_virtual_joints(robot: sp.Robot) -> sp.Robot:
@@ -90,11 +90,11 @@ def calls(
 
 
 def measured(robot: sp.Robot, tips: list[End], start: str, count: int, seed: int) -> Iterator[str]:
-    """Yield the cells of a row: time on a fixed base; ratio and missed targets per other base."""
+    """Yield the cells of a row: time on a fixed base, then ratio and missed targets by base."""
     solvers = [calls(robot, base, tips, start, count, seed) for base in ("fixed", *BASES)]
     took = np.full((len(solvers), count), np.inf)
     missed = np.zeros(len(solvers), int)
-    for turn in range(3):  # interleaved; the shortest of three
+    for turn in range(3):  # three interleaved runs, of which the shortest counts
         for i in range(count):
             for k, solve in enumerate(solvers):
                 began = time.process_time_ns()

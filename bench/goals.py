@@ -1,4 +1,4 @@
-"""Goals of MotionBenchMaker: which are solved without collisions, and the time of a call.
+"""Count the goals of MotionBenchMaker that are solved without collisions, and time a call.
 
     python bench/goals.py                        # a few goals, from tests/collision/data
     python bench/goals.py --data FOLDER          # all goals; see the README of tests/collision/data

@@ -1,8 +1,8 @@
-"""Position inverse kinematics on a GPU: device time of batches of all sizes, and its lower bound.
+"""Position inverse kinematics on a GPU: device times of batches of all sizes, and a lower bound.
 
 python bench/gpu.py prints tables and writes them to bench/results/. Times are device times between
 events on a stream around consecutive calls, each with different targets. They do not include
-Python. With CuPy, the time of a call as its caller measures it is measured as well.
+Python. With CuPy, the time from a call to its results is measured as well.
 """
 
 from __future__ import annotations
@@ -190,9 +190,9 @@ def first_calls(problem: Problem) -> str:
 
 
 def call_times(cupy: ModuleType, robot: sp.Robot, gate: tuple[float, float]) -> str:
-    """Return the columns of a table: times of calls with each number of targets of CALLS [µs].
+    """Return the cells of a table row: times of calls [µs], one cell for each number in CALLS.
 
-    Targets are in GPU memory. Each column has the time from the call to the end of a
+    Targets are in GPU memory. Each cell has the time from the call to the end of a
     synchronization, without and with `out=`, and the time until the call returns.
     """
     solver = sp.Solver(robot, position_tolerance=gate[0], rotation_tolerance=gate[1])

@@ -4,11 +4,11 @@
     time >= iterations × depth × latency / clock
 
 A lane of a multiprocessor does one multiplication and one addition per clock cycle. The depth is
-the length of the longest chain of operations in an iteration that depend on each other.
+the length of the longest chain of operations in an iteration, each of which needs the one before.
 
 Operations are counted in the kernel itself (operation_count.hpp), for the iterations that lead to
-solutions. Failed starts and memory access are not included, and quotients, roots and sines count as
-one operation each, so that this is a lower bound.
+solutions. Failed starts and memory access are not included, and a quotient, a root or a sine counts
+as one operation, so the result is a lower bound.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Work:
-    """Lower bounds on a batch's operations: in float, in double, and in its longest sequence."""
+    """Lower bounds on the operations of a batch: in float, in double, and in sequence."""
 
     single: float
     double: float
@@ -84,7 +84,7 @@ def work(solver: position.GpuSolver, targets: np.ndarray, bounds: request.Search
 
 
 def parts(solver: position.GpuSolver, width: int) -> list[tuple[position.GpuSolver, np.ndarray]]:
-    """Return the subproblems of a solver, each with the indices of its values in a target."""
+    """Return the subproblems of a solver; each has the indices (k,) of its values in a target."""
     own = getattr(solver, "solvers", None)
     if own is None:
         return [(solver, np.arange(width))]

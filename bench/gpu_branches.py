@@ -1,8 +1,8 @@
 """All solutions in closed form on a GPU: device time of batches, and agreement with the CPU.
 
 python bench/gpu_branches.py prints a table and writes it to bench/results/. Times are device times
-between events on a stream, without Python; targets and results are in GPU memory. With CuPy, a call
-as its caller measures it, with a synchronization, is measured as well.
+between events on a stream, without Python; targets and results are in GPU memory. With CuPy, the
+time from a call to the end of a synchronization is measured as well.
 """
 
 from __future__ import annotations

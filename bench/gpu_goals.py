@@ -4,9 +4,9 @@
 
 The scene is the table of one problem of "table_pick". Targets are the poses of the tool at goals
 of all problems, after each joint has moved by up to 0.05 rad; only configurations without
-collisions are used, so that every target has a solution. Times are those of a caller whose targets
-are in GPU memory, from the call until the results are there, and device times between events on
-the stream.
+collisions are used, so that every target has a solution. Targets are in GPU memory. Times are
+those from the call until the results are in GPU memory, and device times between events on the
+stream.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from supple.gpu.arrays import GpuArray
 from supple.gpu.runtime import open_device
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)
-SPREAD = 0.05  # [rad]
+SPREAD = 0.05  # largest motion of a joint from a goal [rad]
 ROUNDS = 15
 COMPARED = 20_000  # number of targets that the CPU solves as well
 
@@ -91,7 +91,7 @@ def times(solver: sp.Solver, there: GpuArray) -> tuple[float, float]:
 
 
 def rows(name: str, folder: Path) -> tuple[list[str], str]:
-    """Return lines of the table for a robot, and how its solutions compare with the CPU's."""
+    """Return lines of the table for a robot, and a sentence that compares GPU and CPU."""
     robot, world, q = problem(name, folder)
     every = targets(robot, world, q, COUNTS[-1])
     solvers = {"table": sp.Solver(robot, world=world), "no world": sp.Solver(robot)}

@@ -4,9 +4,9 @@
 
 It needs PyTorch with CUDA.
 
-Times are those of a user: several calls and one synchronization, divided by the number of calls,
-and for the backward pass that of `torch.autograd.grad` alone. `device` is the device time of the
-CUDA kernel of that call, between events, without Python.
+The time of a call is that of several calls and one synchronization, divided by the number of calls.
+The time of a backward pass is that of `torch.autograd.grad` alone. `device` is the device time of
+the CUDA kernel of the call, between events, without Python.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A long run of the GPU solver: a billion random targets, every solution checked.
+"""A long run of the GPU solver: a billion random targets, with a check of every solution.
 
 python bench/gpu_soak.py [MILLIONS] draws random configurations on the GPU, computes the poses that
-they reach, solves for these poses (1000 million by default) and checks each solution on the GPU: it
-has no NaN, is inside the limits, and meets the target if its status says so. Poses and checks use
-an independent forward kinematics: products of 4 x 4 matrices from the robot's description, in
-double precision, with CuPy. One target in a thousand is moved out of reach. Prints a table and
-writes it to bench/results/; the exit status is 1 if anything is wrong.
+they reach, solves for these poses (1000 million by default) and checks on the GPU that each
+solution has no NaN, is inside the limits, and meets the target if its status says so. Poses and
+checks use an independent forward kinematics: products of 4 x 4 matrices from the robot's
+description, in double precision, with CuPy. One target in a thousand is moved out of reach. Prints
+a table and writes it to bench/results/; the exit status is 1 if anything is wrong.
 """
 
 from __future__ import annotations

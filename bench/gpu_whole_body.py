@@ -2,7 +2,7 @@
 
 python bench/gpu_whole_body.py prints a table and writes it to bench/results/. The tasks are those
 of `whole_body.py`, for random configurations about a stance. Device times are those between events
-on a stream; the others are from the call to the end of a synchronization, with arrays of CuPy.
+on a stream; other times are from the call to the end of a synchronization, with CuPy arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 ROUNDS = 5
 GAIN = 20.0  # [1/s]
 CHECKED = 1_000  # robots that are compared with the CPU
-# Standard deviations [rad]: of configurations about the stance, of targets about configurations.
+# Standard deviations [rad] of configurations about the stance and of targets about configurations.
 KINDS = {
     "near": (0.1, 0.01),
     "limits act on 12 %": (0.3, 0.15),

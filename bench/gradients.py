@@ -4,7 +4,7 @@
 
 pytorch_kinematics runs in the same process; PyRoki and Newton (bench/gradients_peers.py) in an
 environment of their own, peers-learning. All run on one core, on the same URDF, configurations and
-targets. Times are CPU times, because the machine may be busy.
+targets. Times are CPU times, which depend less on other work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def timed(run: Callable[[], Any], calls: int = 1) -> Callable[[], float]:
 
 
 def kinematics(robot: supple.Robot, chain: Any, q: torch.Tensor) -> list[str]:
-    """Return rows of times for a configuration of a batch: supple, pytorch_kinematics."""
+    """Return rows of times per configuration of a batch, for supple and pytorch_kinematics."""
 
     def backward(forward: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], Any]:
         def run() -> None:

@@ -2,8 +2,8 @@
 
     python bench/gradients_peers.py NAME SEEDS URDF TIP     driven by bench/worker.py
 
-Each solves poses from several seeds and returns, for every target, the configuration with the
-smallest cost. Both work in float32. Times are CPU times, without compilation.
+Each library solves poses from several seeds and returns, for every target, the configuration with
+the smallest cost. Both libraries use float32. Times are CPU times, without compilation.
 """
 
 from __future__ import annotations

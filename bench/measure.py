@@ -39,7 +39,7 @@ def medians(times: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def one_core() -> None:
-    """Keep this process on one core, so that all contenders use the same one."""
+    """Keep this process on one core, so that all contenders use the same core."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 

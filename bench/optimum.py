@@ -1,18 +1,18 @@
-"""The best motion along a passage that is known as a whole: a reference for every causal law.
+"""Find the best motion along a passage that is known in advance, a reference for causal laws.
 
     minimize  sum_k ‖e_k(q)‖²      under the limits of position, speed and acceleration
 
-e_k is the error of the pose at each period, position and rotation vector, in which a radian counts
-as a metre, as in the tasks of a `Servo`. Sequential quadratic programming: the poses are
-linearized about the current motion, a banded program (`banded_qp.py`) gives the next one within a
-trust region, and a motion that is worse is discarded. Every motion of the sequence keeps all
-limits. There is one sequence from the motion of each of several laws, and one from the inverse
-kinematics of the whole path. The best result counts, so that it is at least as good as each of
-these laws; it need not be the global minimum.
+e_k is the error of the pose in period k, as position and rotation vector, in which a radian counts
+as a metre, as in the tasks of a `Servo`. The method is sequential quadratic programming: the poses
+are linearized about the current motion, a banded program (`banded_qp.py`) gives the next motion
+within a trust region, and a motion with a larger error is discarded. Every motion of the sequence
+keeps all limits. There is one sequence from the motion of each of several laws, and one from the
+inverse kinematics of the whole path. The best result is returned. It is at least as good as each of
+these laws, but need not be the global minimum.
 
 In short passages, the configuration in each period is unknown. Long passages are cubic splines,
-whose control points are unknown: if these keep the limits, so does the spline at all times. The
-error is that of all periods in both cases.
+whose control points are unknown: if the control points keep the limits, so does the spline at all
+times. In both cases, the error is summed over all periods.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import supple as sp
 from banded_qp import Array, Bounds, minimizer
 from passages import Passage
 
-MOST_POINTS, LEAST_SPACING = 400, 0.005  # number of unknown configurations, their spacing [s]
-STEPS, ENOUGH = 40, 1e-3  # number of programs, and the relative decrease that ends them
+MOST_POINTS, LEAST_SPACING = 400, 0.005  # most unknown configurations, and their least spacing [s]
+STEPS, ENOUGH = 40, 1e-3  # most programs, and the relative decrease that ends the sequence
 TRUST = 0.5  # largest change of a joint in the first step [rad or m]
 MARGIN = 1e-6  # relative distance from the limits, for rounding
 NEGLIGIBLE = 1e-7  # error that needs no improvement [m]
@@ -71,14 +71,14 @@ class Basis:
         return np.einsum("kp,kpn->kn", self.shares, padded[which])
 
     def gathered(self, values: Array) -> Array:
-        """Return the transpose of `motion`, applied to (K, n): (N, n)."""
+        """Apply the transpose of `motion` to values (K, n); return (N, n)."""
         made = np.zeros((self.count + 3, values.shape[1]))
         for p in range(self.shares.shape[1]):
             np.add.at(made, self.first + p + 3, self.shares[:, p, None] * values)
         return made[3:]
 
     def blocks(self, squares: Array) -> Array:
-        """Return the blocks (4, N, n, n) of the Hessian, given those of all periods (K, n, n)."""
+        """Return the blocks (4, N, n, n) of the Hessian, given a matrix (n, n) for each period."""
         n, width = squares.shape[1], self.shares.shape[1]
         made = np.zeros((4, self.count + 3, n, n))
         for p in range(width):
@@ -124,7 +124,7 @@ def inverse_kinematics(here: Passage) -> list[Array]:
 
 
 def best_motion(here: Passage, starts: Iterable[Array]) -> Array:
-    """Return the best motion (K + 1, n) that is found from several initial ones (K + 1, n).
+    """Return the best motion (K + 1, n) that is found from several initial motions (K + 1, n).
 
     Initial motions that keep the limits are candidates as well.
     """
@@ -147,7 +147,7 @@ def best_motion(here: Passage, starts: Iterable[Array]) -> Array:
         if keeps_limits(here, start):
             found.append((cost(start[1:]), start[1:]))
         y = basis.points(start[1:] - q0)
-        if bounds.violation(y) > MARGIN:  # the nearest motion within the limits
+        if bounds.violation(y) > MARGIN:  # replaced by the nearest motion within the limits
             same = np.zeros((4, *shape, robot.dof))
             same[0] = np.eye(robot.dof)
             y = minimizer(same, -y, bounds, np.zeros(shape))

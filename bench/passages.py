@@ -1,4 +1,4 @@
-"""Passages of any robot, drawn from a seed, and how closely a Servo follows them.
+"""Measure how closely a Servo follows passages of any robot that are drawn from a seed.
 
     PYTHONPATH=bench python bench/passages.py [ROBOT ...] [--seed 1] [--count 40] [--optimum]
 
@@ -14,8 +14,8 @@ singularity, or around any other configuration:
 
 Speeds are 0.04 to 0.6 m/s, periods 1 to 20 ms, and joints reach their maximum speed in 50 to 200
 ms. Only paths all of whose poses are reachable are kept, except those beyond the reach. Two laws
-run with the same limits: the default step, and damped least squares with λ² = 1e-6 as the
-plainest law. With --optimum, their errors are also compared with those of the best motion within
+run with the same limits: the default step, and, as the plainest law, damped least squares with
+λ² = 1e-6. With --optimum, their errors are also compared with those of the best motion within
 the limits, which `optimum.py` finds with the whole path known.
 """
 
@@ -36,9 +36,9 @@ import supple as sp
 Array = NDArray[np.float64]
 PathOf = Callable[[float], Array]  # pose (4, 4) at a distance along the path
 KINDS = ("through", "miss", "touch", "beyond", "dwell", "ordinary", "circle", "step", "noise")
-PERIODS = (0.001, 0.002, 0.004, 0.005, 0.008, 0.01, 0.02)  # [s]
+PERIODS = (0.001, 0.002, 0.004, 0.005, 0.008, 0.01, 0.02)  # periods of control [s]
 RAMP, REST = 0.3, 1.2  # time to the full speed, and at rest at the end [s]
-LEAST = 0.01  # error that is not worth distinguishing from zero in a ratio [mm]
+LEAST = 0.01  # error that replaces smaller ones in a ratio [mm]
 NOISE = 2e-4  # standard deviation of noisy positions [m]
 LAWS = {
     "default": None,
@@ -48,7 +48,7 @@ LAWS = {
 
 @dataclass(frozen=True)
 class Passage:
-    """A command over time: poses (K + 1, 4, 4), twists between them (K, 6), and exact poses."""
+    """A command over time: poses (K + 1, 4, 4), twists (K, 6) between the poses, exact poses."""
 
     robot: sp.Robot
     kind: str
@@ -61,7 +61,7 @@ class Passage:
 
 
 def moved(pose: Array, twist: Array, distance: float) -> Array:
-    """Return a pose moved along a twist (6,) in world axes, with its rotation about its origin."""
+    """Return a pose moved along a twist (6,) in world axes, and rotated about its own origin."""
     turn = sp.pose((0, 0, 0), rotation_vector=distance * twist[3:])[:3, :3]
     made = pose.copy()
     made[:3, 3] += distance * twist[:3]
@@ -100,7 +100,7 @@ def singular(robot: sp.Robot, rng: np.random.Generator) -> Array | None:
 
 
 def reachable_side(robot: sp.Robot, q: Array) -> float:
-    """Return the sign of the singular direction along which poses are reachable; 0 if both are."""
+    """Return the sign of the singular direction along which poses are reachable, 0 if both are."""
     pose = robot.fk(q)
     U, _, V = np.linalg.svd(robot.jacobian(q))
     found = []
@@ -169,7 +169,7 @@ def progress(times: Array, speed: float, length: float) -> Array:
 
 
 def passage(robot: sp.Robot, kind: str, rng: np.random.Generator) -> Passage | None:
-    """Draw a passage of a kind; None if this draw has none."""
+    """Draw a passage of a kind; return None if the draw fails."""
     lower, upper = inner_range(robot)
     dt = float(rng.choice(PERIODS))
     speed = float(np.exp(rng.uniform(np.log(0.04), np.log(0.6))))
@@ -220,7 +220,7 @@ def passage(robot: sp.Robot, kind: str, rng: np.random.Generator) -> Passage | N
 
 
 def passages(robot: sp.Robot, count: int, seed: int) -> list[Passage]:
-    """Draw passages of a robot, the kinds in turn."""
+    """Draw `count` passages of a robot, of each kind in turn."""
     rng, found = np.random.default_rng(seed), []
     for tried in range(8 * count):
         one = passage(robot, KINDS[tried % len(KINDS)], rng)
@@ -254,7 +254,7 @@ def followed(here: Passage, step: object) -> tuple[float, float, bool]:
 
 
 def measured(here: Passage, q: Array) -> tuple[float, float, bool]:
-    """Return what `followed` does, for the configurations q (K + 1, n)."""
+    """Return the result of `followed` for the configurations q (K + 1, n)."""
     off = position_errors(here, q)
     speeds = np.diff(q, axis=0, prepend=q[:1]) / here.dt
     hardest = np.abs(np.diff(speeds, axis=0) / here.dt / here.limits.max_acceleration).max()
@@ -330,9 +330,9 @@ def print_ratios(drawn: list[Passage]) -> None:
 
 
 def print_dominated(drawn: list[Passage], made: dict[str, list[tuple[float, float, bool]]]) -> None:
-    """Print in how many passages a peer is closer and needs less acceleration than the default.
+    """Print the number of passages in which a peer has less error and acceleration than supple.
 
-    Differences of the error below 0.01 mm and of the acceleration below 1 % do not count.
+    Differences of the error below 0.01 mm and of the acceleration below 1 % are ignored.
     """
     ours, count = made["default"], 0
     for i in range(len(drawn)):

@@ -42,7 +42,7 @@ def main(commands: str, joints: str) -> None:
             for pose, twist in zip(given[f"{i}/poses"], given[f"{i}/twists"], strict=False):
                 try:
                     q = move(q, twist, pose)
-                except Exception:  # no solution of the program: the joints stop
+                except Exception:  # the program has no solution, so the joints stop
                     q = path[-1]
                 path.append(q)
             found[f"{name}/{i}"] = np.array(path)

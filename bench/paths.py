@@ -1,4 +1,4 @@
-"""Random lines and arcs of 500 poses: which `plan_path` follows without a jump, and its time.
+"""Count the random lines and arcs that `plan_path` follows without a jump, and time the calls.
 
     python bench/paths.py --paths 1000 --write
 
@@ -24,7 +24,7 @@ from supple.kinematics.rotation import exp, log
 RESULTS = Path(__file__).resolve().parent / "results"
 XARM7 = "cmeel.prefix/share/example-robot-data/robots/xarm_description/urdf/xarm7.urdf"
 POSES = 500
-MANY = 3000  # seeds after which a pose counts as out of reach
+MANY = 3000  # number of seeds after which a pose is called out of reach
 Array = np.ndarray
 
 
@@ -85,7 +85,7 @@ def stepped(robot: sp.Robot, q: Array, T: Array, pull: float) -> tuple[Array, Ar
 
 
 def survives(robot: sp.Robot, start: Array, poses: Array, pull: float) -> Array:
-    """Return a mask (K,) of the configurations (K, n) that can be tracked from first to last pose.
+    """Return a mask (K,) of the configurations (K, n) that can be tracked along all poses.
 
     Joints with a range of 2π or more are tracked without limits, and wrapped by 2π afterwards.
     """
@@ -110,7 +110,7 @@ def survives(robot: sp.Robot, start: Array, poses: Array, pull: float) -> Array:
 def has_branch(robot: sp.Robot, poses: Array, seeds: int, found: sp.paths.PlannedPath) -> bool:
     """Return whether the exhaustive search can track a solution along the whole path.
 
-    It cannot if the first pose that `plan_path` did not reach has no solution at all.
+    The result is False if the first pose that `plan_path` did not reach has no solution.
     """
     left = int(np.isfinite(found.q[:, 0]).sum())
     if left < len(poses) and not sp.Solver(robot, max_seeds=MANY)(poses[left]):
@@ -222,7 +222,7 @@ def main() -> None:
 
 
 def save(rows: dict[str, str]) -> None:
-    """Write the given rows to the results file, whose rows for other robots are kept."""
+    """Write the rows of these robots to the results file, and keep its rows for other robots."""
     file = RESULTS / f"paths.{platform.machine()}.md"
     lines = file.read_text().splitlines() if file.exists() else []
     kept = {line.split(" | ")[0][2:]: line for line in lines if line.startswith("| ")}

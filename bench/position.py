@@ -1,4 +1,4 @@
-"""Position IK compared with other libraries: one pose, from Python, on one core.
+"""Compare position IK with other libraries: one pose, called from Python, on one core.
 
     python bench/position.py [--quick] [--no-peers] [--busy] [--seconds S] [ROBOT ...]
 
@@ -190,7 +190,7 @@ def run(name: str, arm: arms.Arm, options: argparse.Namespace) -> tuple[list[str
 
 
 def short(summary: list) -> list[str]:
-    """Return the summary: supple, and the fastest other library that solves nearly all targets."""
+    """Return the summary of supple and the fastest other library that solves nearly all targets."""
     lines = [
         "| robot | targets | supple: success %, mean µs, p99 | fastest peer | its success %, mean "
         "| ratio of means |",

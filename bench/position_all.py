@@ -37,7 +37,7 @@ from position_problem import Array
 from worker import HERE, ONE_THREAD, interpreter
 
 TURN = 2 * np.pi
-NEAR = 1e-3  # [rad]
+NEAR = 1e-3  # difference below which solutions are equal [rad]
 CHUNK = 20_000
 TIMED, ROUNDS = 200, 15  # calls in a round; a slow peer gets fewer
 SEEDS = 10_000
@@ -59,7 +59,7 @@ IRB = [
 IRB_LIMITS = np.deg2rad(
     [(-180, 180), (-100, 110), (-60, 65), (-200, 200), (-120, 120), (-400, 400)]
 )
-# Rows a, alpha, d, theta of an arm with the lengths of a Kinova Jaco; the wrist's twists are 60°.
+# Rows a, alpha, d, theta of an arm with the lengths of a Kinova Jaco; alpha of the wrist is 60°.
 JACO = [
     (0.0, np.pi / 2, 0.2755, 0.0),
     (0.41, np.pi, 0.0, 0.0),
@@ -95,7 +95,7 @@ def general_arms() -> dict[str, list[Any]]:
 
 
 def changed(robot: Any, by: float) -> Any:
-    """Return a robot whose geometry has random errors of standard deviation `by` [m], [rad]."""
+    """Return a robot whose geometry has random errors with standard deviation `by` [m], [rad]."""
     import supple as sp
 
     rng = np.random.default_rng(1)
@@ -114,7 +114,7 @@ def changed(robot: Any, by: float) -> Any:
 
 
 def solver_of(peer: str, axes: Array, offsets: Array) -> Any:
-    """Return two functions of a pose: one returns all exact solutions, the other is timed."""
+    """Return two functions of a pose: one returns all exact solutions, and the other is timed."""
     if peer == "EAIK":
         from eaik.IK_HP import HPRobot
 
@@ -218,7 +218,7 @@ def save_arm(folder: Path, name: str, robot: Any) -> None:
 
 
 def missed(robot: Any, T: Array, q: Array, of: Array, ours: Any) -> int:
-    """Return the number of solutions q (S, 6), of targets with indices `of` (S,), not in `ours`."""
+    """Return the number of solutions q (S, 6) of the targets `of` (S,) that `ours` lacks."""
     every = ours.padded()  # (B, k, 6)
 
     def away(q: Array, of: Array) -> Any:
@@ -254,7 +254,7 @@ class Completeness:
     lost_searched: int = 0
 
     def check(self, robot: Any, count: int, seed: int, name: str, peer: Peer | None) -> None:
-        """Solve for poses of random q; count the q and the peer's solutions that supple lacks."""
+        """Solve for poses of random q; count the missing q and missing solutions of the peer."""
         import supple as sp
 
         for first in range(0, count, CHUNK):
@@ -271,7 +271,7 @@ class Completeness:
                 self.lost_theirs += missed(robot, T, theirs, of, found)
 
     def search(self, robot: Any, count: int) -> None:
-        """Search from many seeds; count the solutions found and those that `all` lacks."""
+        """Search from many seeds; count the found solutions, and those of them that `all` lacks."""
         import supple as sp
 
         for i in range(count):
@@ -296,7 +296,7 @@ def times(robot: Any, name: str, folder: Path, peers: dict[Peer, int], batch: in
     many = robot.fk(robot.random(batch, seed=1))
 
     def in_batch() -> float:
-        before = time.process_time_ns()  # because other programs may interrupt a long call
+        before = time.process_time_ns()  # ignores other programs
         alone.all(many)
         return (time.process_time_ns() - before) / batch / 1e3
 
@@ -339,7 +339,7 @@ def _is_installed(name: str) -> bool:
 
 
 def report(given: Any, eaik: Peer, ssik: Peer | None) -> str:
-    """Return all results as a page; without ssik, its columns are empty."""
+    """Return all results as a page; without ssik, the columns of ssik are empty."""
     speed = ["| | supple | in a batch, each | EAIK | ssik |", "|---|---:|---:|---:|---:|"]
     count = [
         "| | targets | solutions | not certain | own q missed | missed of EAIK's | of ssik's | "

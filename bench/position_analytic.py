@@ -1,4 +1,4 @@
-"""Position IK by analytic solvers: all solutions, of which one inside the limits is selected."""
+"""Position IK by analytic solvers, which return all solutions; one within limits is selected."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def ik_geo(problem: Problem, gate: Gate) -> Contender:
 
 
 def ssik(problem: Problem, gate: Gate) -> Contender:
-    """Return ssik as a contender: a solver built for a 6R arm, or one that ssik ships for a 7R arm.
+    """Return ssik as a contender: a solver built for a 6R arm, or shipped with ssik for a 7R arm.
 
     The shipped solver may have other base and tool frames; targets are converted to them.
     """

@@ -1,4 +1,4 @@
-"""A million poses of a Panda in one call: solves per second and core, memory, threads.
+"""Solve a million poses of a Panda in one call: solves per second and core, memory, threads.
 
     python bench/position_batch.py [COUNT]
 

@@ -16,7 +16,7 @@ CLOSE = (1e-3, 1e-2)  # tolerance for the closest pose [m], [rad]
 
 
 class Judge:
-    """A check of solutions by Pinocchio's forward kinematics of the URDF and by joint limits."""
+    """Verification of solutions by joint limits and Pinocchio's forward kinematics of the URDF."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -88,7 +88,7 @@ def judged(
     if situation.closest is not None:
         closest = situation.closest[which]
         apart_by = np.linalg.norm((situation.targets[which] - closest)[:, :3, 3], axis=1)
-        nearer = (far <= apart_by) & (off <= CLOSE[1])  # at least as near as the known closest pose
+        nearer = (far <= apart_by) & (off <= CLOSE[1])  # as near as the known closest pose
         far, off = judge.errors(Q, closest)
         good = nearer | (far <= CLOSE[0]) & (off <= CLOSE[1])
     right[there] = good & judge.inside(Q)

@@ -1,7 +1,7 @@
-"""Position IK with libraries that compute single steps, by iterating and restarting them.
+"""Position IK by libraries that compute single steps: the steps are iterated and restarted.
 
 The iteration from a seed ends when it converges, stalls, or has taken ITERATIONS steps; then
-another random seed follows. If none converges, the closest pose is the result.
+another random seed follows. If no seed converges, the result is the closest pose.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 STARTS = 20
 ITERATIONS = 25  # maximum number of iterations from one seed
-STILL = 1e-6  # step below which a start has stalled [rad or m]
+STILL = 1e-6  # length of a step below which the search has stalled [rad or m]
 DAMPING = 1e-8  # constant part of λ²
 LM_DAMPING = 1e-2  # factor of the squared error in λ²
 
@@ -71,7 +71,7 @@ def each(T: Array) -> Array:
 
 
 def order(theirs: list[str], ours: tuple[str, ...]) -> Array:
-    """Return the index that each degree of freedom has in the other library."""
+    """Return the index of each of our degrees of freedom in the other library."""
     return np.array([theirs.index(name) for name in ours])
 
 
@@ -197,7 +197,7 @@ def placo(problem: Problem, gate: Gate) -> Contender:
             whole[index] = q
             state.q = whole
             robot.update_kinematics()
-            dq = solver.solve(False)[index - 1]  # also updates the errors
+            dq = solver.solve(False)[index - 1]  # this call also updates the errors
             errors = np.zeros((len(tasks), 6))
             for row, task in zip(errors, tasks, strict=True):
                 row[0], row[3] = task.position().error_norm(), task.orientation().error_norm()

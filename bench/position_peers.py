@@ -135,7 +135,7 @@ def klampt(problem: Problem, gate: Gate) -> Contender:
         q = robot.getConfig()
         return [q[k] for k in moving], bool(claimed)
 
-    pose.world = world  # type: ignore[attr-defined] # the robot does not keep it alive
+    pose.world = world  # type: ignore[attr-defined] # keeps the world alive
 
     return Contender(pose, ("klampt",), prepare, "solve_global, 100 restarts.")
 
@@ -154,7 +154,7 @@ CONTENDERS: dict[str, Maker] = {
 def timed(
     contender: Contender, given: list[tuple[Any, Array | None]], seconds: float, clock: str
 ) -> dict[str, list[Any]]:
-    """Solve as many targets as fit into the time; return results and the time of each [ns]."""
+    """Solve as many targets as fit into the time; return the results and the time of each [ns]."""
     end = time.perf_counter() + WARM_UP
     for target, start in given:
         contender.solve(target, start)
@@ -163,7 +163,7 @@ def timed(
     returned: list[Any] = []
     times: list[int] = []
     now: Callable[[], int] = getattr(time, clock)
-    looking = min(-now() + now() for _ in range(1000))  # time that reading the clock takes
+    looking = min(-now() + now() for _ in range(1000))  # time of reading the clock
     solve = contender.solve
     gc.collect()
     gc.disable()
@@ -200,7 +200,7 @@ def main(name: str, folder: str) -> None:
     """Answer requests of the benchmark until stdin ends."""
     measure.one_core()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # some libraries print
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # discards what libraries print
     problem = Problem.read(Path(folder))
     with np.load(Path(folder) / "targets.npz") as stored:
         arrays = dict(stored)

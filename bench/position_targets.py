@@ -1,4 +1,4 @@
-"""Targets of the position benchmark: solutions are known for all except those out of reach."""
+"""Targets of the position benchmark; all except those out of reach have known solutions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Situation:
 
     Attributes:
         title: Name in the tables.
-        gates: Tolerances [m], [rad], each of which is tried.
+        gates: Pairs of tolerances [m], [rad]; the targets are solved with each pair.
         targets: Poses (count, 4, 4), or (count, k, 4, 4) of several frames.
         starts: Initial configurations (count, n), or None for the library's own choice.
         closest: Closest poses of targets out of reach.

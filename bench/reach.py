@@ -1,4 +1,4 @@
-"""A reachability map of a UR5e: its time, and the poses that coarse grids and few seeds miss.
+"""Time a reachability map of a UR5e, and count the poses that coarse grids and few seeds miss.
 
     python bench/reach.py [--spacing 0.025] [--orientations 64] [--both]
     python bench/reach.py --both --device cuda       # on a machine with an NVIDIA GPU
@@ -29,7 +29,7 @@ PUBLISHED = "about 800 hours, as users of a published tool report for its map of
 def main(spacing: float, orientations: int, device: str | None, levels: int, both: bool) -> None:
     """Compute a map; print its time and counts, and write them to bench/results/."""
     robot = sp.load("ur5e")
-    if device is not None:  # compiles the program for the GPU
+    if device is not None:  # first compile the program for the GPU
         T = robot.fk(robot.random(100_000, seed=0))
         for seeds in (8, 32):
             sp.Solver(robot, device=device, max_seeds=seeds).batch(T)

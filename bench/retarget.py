@@ -5,7 +5,7 @@
 FOLDER has the unpacked wheel of holosoma-retargeting 0.1.0: five sequences of motion capture with
 boxes, the robot, and the evaluation, which runs in an environment of its own ("holosoma": libigl,
 mujoco, trimesh, tyro, scipy, jinja2). All frames, 120 per second, are retargeted twice: with
-contacts that are detected, and with those that the evaluation assumes. The evaluation takes every
+detected contacts, and with the contacts that the evaluation assumes. The evaluation takes every
 fourth frame, as holosoma does. Times are CPU times of one core. Prints a table and writes it to
 bench/results/.
 """
@@ -65,7 +65,7 @@ def jumps(found: Retargeted) -> tuple[float, float]:
 
 
 def assumed_contacts(positions: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return where the evaluation assumes that the feet stand (T, 2)."""
+    """Return a mask (T, 2) of the frames in which the evaluation assumes that each foot stands."""
     toes = SCALE * positions[::EVERY, [names.index(toe) for toe in TOES], :2]
     slow = np.linalg.norm(np.diff(toes, axis=0), axis=-1) <= SLOW
     made = np.zeros((len(positions), 2), dtype=bool)

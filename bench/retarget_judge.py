@@ -2,9 +2,9 @@
 
     python bench/retarget_judge.py FOLDER
 
-FOLDER has the unpacked wheel. Each line asks for one sequence: its name, and a file with "qpos" and
-"cost". Answers have what holosoma's own evaluation returns, with its tolerances (1 cm of
-penetration, 1 cm of sliding per frame) and with those of this benchmark (1 mm).
+FOLDER has the unpacked wheel. Each line of the input asks for one sequence, by its name and a
+file with "qpos" and "cost". An answer has the results of holosoma's own evaluation, with its
+tolerances (1 cm of penetration, 1 cm of sliding per frame) and with those of this benchmark (1 mm).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-STRICT = 1e-3  # [m]
+STRICT = 1e-3  # tolerance of this benchmark [m]
 
 
 def main(folder: Path) -> None:

@@ -5,8 +5,8 @@
     python bench/robots.py --pack DIR           copies the robot files, without meshes
 
 Targets are poses of configurations inside the limits, random ones and hard ones. Solutions are
-checked by the forward kinematics of Pinocchio or MuJoCo. If these are not installed, they are
-checked by supple's own forward kinematics on the CPU, and MJCF files are omitted.
+checked by the forward kinematics of Pinocchio or MuJoCo. If these libraries are not
+installed, solutions are checked by supple's own kinematics on the CPU, and MJCF files are omitted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def readings(files: Sequence[tuple[str, Path]], jobs: int) -> list[Reading]:
 
 
 def distinct(read: Iterable[Reading]) -> list[tuple[str, Path, str]]:
-    """Return (file, path, frame) of one end effector for each distinct chain."""
+    """Return (file, path, frame) of one end effector for each distinct chain of joints."""
     seen, found = set(), []
     for one in read:
         for frame, key in one.ends:
@@ -152,7 +152,7 @@ def _line(text: str) -> str:
 
 
 def _measured(results: Path) -> set[tuple[str, str]]:
-    """Return the file and end effector of each row of a results file."""
+    """Return the file and the end effector of each row in a results file."""
     cells = [line.split(" | ") for line in results.read_text("utf-8").splitlines()]
     return {(line[0].removeprefix("| "), line[1]) for line in cells if len(line) > 2}
 

@@ -55,7 +55,7 @@ def root_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A robot, and the joints that had to be welded before it could be read."""
+    """A robot, and the joints that were welded so that supple could read the file."""
 
     robot: supple.Robot
     welded: tuple[str, ...]
@@ -90,7 +90,7 @@ class End:
     frame: str
     joints: int
     tasks: tuple[supple.PoseTask | supple.PositionTask | supple.AxisTask, ...]
-    key: tuple  # equal for chains that differ only in their mounting pose
+    key: tuple  # equal if chains differ only in their mounting pose
 
     @property
     def moved(self) -> Array:
@@ -112,11 +112,11 @@ class End:
 
 
 def ends(robot: supple.Robot) -> Iterator[End]:
-    """Yield one end effector per distinct chain: leaf links, and links that carry fingers.
+    """Yield one end effector per distinct chain: a leaf link, or a link that carries fingers.
 
     The task is the pose if the joints span all six directions, else the position and the direction
-    of the z axis, else the position. A frame whose joints span fewer directions is omitted, and so
-    is a sensor half-way along a chain. If the joints that move a palm span all six directions,
+    of the z axis, else the position. Frames whose joints span fewer directions are omitted, and so
+    are sensors half-way along a chain. If the joints that move a palm span all six directions,
     only the first of its fingers is included.
     """
     joints = robot._tree.joints

@@ -1,4 +1,4 @@
-"""Robots on a GPU: problems are solved on machines with a GPU, and only compiled on others."""
+"""Robots on a GPU: problems are solved if there is a GPU, and only compiled otherwise."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ extern "C" __global__ void touch(double* sum, int j) {
 
 
 def compiles(end: End, whole: bool = False) -> str:
-    """Return "yes" if a robot compiles for a GPU, else the error; "" without a compiler.
+    """Return "yes" if a robot compiles for a GPU, otherwise the error; "" without a compiler.
 
-    If `whole`, all CUDA kernels are compiled, else only the robot's constants, in both precisions:
-    only these differ between robots.
+    If `whole`, all CUDA kernels are compiled. Otherwise only the robot's constants are compiled, in
+    both precisions, because other code does not depend on the robot.
     """
     search = compile_problem(end.robot, end.tasks)
     try:
@@ -75,7 +75,7 @@ def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[R
 
 
 def _texts(end: End) -> Iterator[tuple[str, bool]]:
-    """Yield the CUDA sources for an end effector, each with whether it is linked with others."""
+    """Yield (text, linked) of each CUDA source for an end effector."""
     seen = set()
     for several in (False, True):
         for texts in position.texts(

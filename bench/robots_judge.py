@@ -19,7 +19,7 @@ from supple.errors import SuppleError
 Array = np.ndarray
 Poses = Callable[[Array], Array]
 POSITION, ROTATION = 1e-6, 1e-6  # default tolerances [m], [rad]
-TIMEOUT = 120.0  # time limit of a batch on the CPU [s]; unfinished targets count as missed
+TIMEOUT = 120.0  # time limit of a batch on the CPU [s]; unfinished targets are missed
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Reading:
     dof: int = 0
     welded: tuple[str, ...] = ()
     ends: list[tuple[str, Any]] = field(default_factory=list)  # frame, key
-    no_oracle: str = ""  # reason why there is no other library to compare with
+    no_oracle: str = ""  # the reason why no other library is compared
     frames: int = 0  # number of frames compared with the other library
     fk_error: float = 0.0  # largest difference of a pose, relative to its largest number
 
@@ -108,9 +108,9 @@ def _other(source: Path | str, robot: supple.Robot) -> Any:
 
 
 def poses_of(source: Path | str, end: End) -> tuple[Poses, bool]:
-    """Return a function from configurations (N, n) to the frame's poses (N, 4, 4).
+    """Return a function from configurations (N, n) to the frame's poses (N, 4, 4), and a flag.
 
-    Also return whether the function uses another library; if there is none, it uses supple itself.
+    The flag is whether the function uses another library; otherwise the function uses supple.
     """
     other = _other(source, end.robot)
     if isinstance(other, str):
@@ -137,7 +137,7 @@ def judged(end: End, poses: Poses, T: Array, found: tuple[Array, Array], seconds
     robot, (q, met) = end.robot, found
     inside = ((robot.lower <= q) & (q <= robot.upper)).all(axis=1)
     far, off = apart(end, poses(q[met]), T[met])
-    # Two computations of a pose differ by rounding errors relative to its lengths and angles.
+    # Rounding errors of a pose are relative to the size of its lengths and angles.
     size = np.abs(T[met, :3, 3]).max(axis=1, initial=1.0)
     angle = np.abs(np.where(robot.prismatic, 0.0, q[met])).max(axis=1, initial=1.0)
     rounding = 1e-14 * len(robot.joint_names) * angle
@@ -172,7 +172,7 @@ def alone(end: End, poses: Poses, one: Set, which: Array) -> Outcome:
 
 
 def row_of(file: str, end: End) -> Row:
-    """Return the row of an end effector, before any target is solved."""
+    """Return the row of an end effector, without results of targets."""
     ranges = (end.robot.upper - end.robot.lower)[end.robot.prismatic & end.moved]
     return Row(file, end.frame, end.joints, end.kind, float(ranges.max(initial=0.0)))
 

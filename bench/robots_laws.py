@@ -37,7 +37,7 @@ def with_fixed_base(rows: Iterable[Row]) -> list[Row]:
 
 
 def not_compiled(rows: Iterable[Row]) -> list[str]:
-    """Return the robots whose GPU code did not compile, each with the error."""
+    """Return a text for each robot whose GPU code did not compile, with the error."""
     refused = [row for row in rows if row.compiled not in ("", "yes")]
     return [f"{row.file} {row.frame}: {row.compiled}" for row in refused]
 

@@ -1,4 +1,4 @@
-"""Forward kinematics by other libraries, which read the file by themselves: Pinocchio, MuJoCo."""
+"""Forward kinematics by Pinocchio and MuJoCo, which read the robot's file by themselves."""
 
 from __future__ import annotations
 
@@ -122,13 +122,13 @@ _NO_KINEMATICS = (*_REFERRING, "geoms", "cameras", "lights", "tuples", "plugins"
 def kinematics_of(path: Path) -> mujoco.MjModel:
     """Return MuJoCo's model of the bodies, joints, sites and joint equalities of an MJCF file.
 
-    No mesh, texture or other asset is opened. Every body has mass 1 and the frame that is in the
-    file: static bodies are not fused, and free bodies are not aligned with their inertia.
+    No mesh, texture or other asset is opened. Every body has mass 1 and its frame in the file:
+    static bodies are not fused, and free bodies are not aligned with their inertia.
 
     Raises:
         ValueError: MuJoCo rejects the file.
     """
-    mujoco.set_mju_user_warning(lambda _: None)  # warnings would go to a file
+    mujoco.set_mju_user_warning(lambda _: None)  # otherwise MuJoCo writes warnings to a file
     spec = mujoco.MjSpec.from_file(str(path))
     for kind in _NO_KINEMATICS:
         for part in list(getattr(spec, kind)):

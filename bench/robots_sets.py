@@ -1,4 +1,4 @@
-"""Targets that a robot can reach by construction: ordinary and hard ones."""
+"""Ordinary and hard targets, all of which a robot can reach by construction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sets(
 
     random: configurations uniformly distributed inside the limits.
     limits: every limited joint at one of its two limits.
-    singular: joints at multiples of 90° where the task's Jacobian loses rank; or stretched out.
+    singular: joints at multiples of 90° at which the task's Jacobian loses rank, or stretched out.
     half turn: with an initial guess that differs from the solution by 180° in one joint.
     far: with an initial guess as far away as `solve` accepts (two turns, or 1000 rad or m where a
         joint has no limits), or with all joints at their lower limits.

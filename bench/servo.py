@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 COUNT = 64  # number of configurations of a situation
 NEAR = 1e-3  # distance from a singular configuration [rad]
-MARGIN = 0.2  # distance from the limits in situations where they should not act [rad]
+MARGIN = 0.2  # distance from the limits in situations in which no limit should act [rad]
 ENVIRONMENTS = {
     "supple": OWN,
     "Pinocchio + NumPy": OWN,
@@ -103,7 +103,7 @@ def unit(x: Array) -> Array:
 
 
 def target(robot: sp.Robot, q: Array, twist: Array) -> Array:
-    """Return the pose (4, 4) that the twist leads to in one step."""
+    """Return the pose (4, 4) to which the twist leads in one step."""
     T = robot.fk(q, FRAME).copy()
     x, y, z = turn = twist[3:] * DT
     angle = np.linalg.norm(turn)

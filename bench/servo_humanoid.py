@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 DT = 0.005  # length of a step [s]
 STEPS = 200  # number of steps for one circle
 RADIUS = 0.02  # radius of the circles [m]
-FAR = 3.0  # multiple of the distance from the pelvis, for targets out of reach
+FAR = 3.0  # factor of the distance from the pelvis for targets out of reach
 MAX_ACCELERATION, MAX_JERK = 60.0, 3000.0  # [rad/s², rad/s³]
 # A pose with bent knees and elbows [rad].
 POSE = {
@@ -63,7 +63,7 @@ def pose(robot: sp.Robot) -> Array:
 
 
 def circles(robot: sp.Robot, q: Array, far: int) -> list[list[Array]]:
-    """Return the poses (4, 4) of feet and hands in each step, the last `far` of them far away."""
+    """Return the poses (4, 4) of feet and hands in each step; the last `far` are out of reach."""
     steps = []
     for angle in 2 * np.pi * np.arange(STEPS) / STEPS:
         poses = []
@@ -80,7 +80,7 @@ def circles(robot: sp.Robot, q: Array, far: int) -> list[list[Array]]:
 def contender(
     robot: sp.Robot, posture: bool, max_jerk: float | None, far: int
 ) -> Callable[[], float]:
-    """Return a function that moves along the circles and returns the median time of a step [ns]."""
+    """Return a function that follows the circles and returns the median time of a step [ns]."""
     q = pose(robot)
     tasks: list[sp.PoseTask | sp.PostureTask] = [sp.PoseTask(frame) for frame in FEET_AND_HANDS]
     targets = circles(robot, q, far)

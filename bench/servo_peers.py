@@ -30,9 +30,9 @@ import measure
 
 Array = NDArray[np.float64]
 
-DT = 1e-3  # [s]
+DT = 1e-3  # length of a step [s]
 MAX_SPEED = 1.5  # [rad/s], Δ of the optimal damping
-LAMBDA2 = 1e-8  # for libraries with constant damping; small: q̇ is nearly the pseudoinverse's
+LAMBDA2 = 1e-8  # constant damping, so small that q̇ is nearly that of the pseudoinverse
 FRAME = "panda_hand"
 INPUTS = ("q", "twist", "target")  # (count, 7), (count, 6), (count, 4, 4)
 ROUND = 0.02  # approximate duration of one round of measurements [s]
@@ -61,17 +61,17 @@ Timing = Callable[[Callable[[Array, Any], Array], Callable[[Array, Array], Any]]
 
 
 def twist_alone(twist: Array, target: Array) -> Array:
-    """Return the command of libraries that take a twist."""
+    """Return the twist, for libraries that take a twist."""
     return twist
 
 
 def minus_displacement(twist: Array, target: Array) -> Array:
-    """Return the command of libraries that drive an error to zero."""
+    """Return the error of a pose, for libraries that drive an error to zero."""
     return -DT * twist
 
 
 def pose_alone(made: Callable[[Array], Any], twist: Array, target: Array) -> Any:
-    """Return the command of libraries that take a pose, converted by `made`."""
+    """Return the pose, converted by `made`, for libraries that take a pose."""
     return made(target)
 
 
@@ -171,7 +171,7 @@ def mink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
 
 
 def joint_speeds(urdf: str) -> dict[str, float]:
-    """Return the joints' speed limits [rad/s] from the URDF, because MuJoCo does not read them."""
+    """Return the joints' speed limits [rad/s] from the URDF; MuJoCo does not read such limits."""
     return {
         joint.get("name"): float(joint.find("limit").get("velocity"))
         for joint in ET.parse(urdf).getroot().iter("joint")
@@ -253,7 +253,7 @@ def per_step(
 ) -> float:
     """Return the processor time per step [ns], averaged over `repeat` passes over a sequence."""
     pairs = list(pairs)
-    for q, given in pairs:  # warm up after a pause
+    for q, given in pairs:  # unmeasured work after a pause
         step(q, given)
     start = time.process_time()  # processor time of this process alone
     for _ in range(repeat):

@@ -1,4 +1,4 @@
-"""The cost of every step relative to plain damped least squares, for J (6, 7).
+"""Measure the cost of every step relative to plain damped least squares, for J (6, 7).
 
 python bench/steps.py [rounds]
 
@@ -35,7 +35,7 @@ LIMIT = (
 
 
 def steps(J: np.ndarray, e: np.ndarray) -> dict[str, Any]:
-    """Return the steps by name; each threshold is the median of the quantity compared with it."""
+    """Return the steps by name; a threshold is the median of the quantity that it limits."""
     d, s = sp.damping, sp.steps
     sigma = np.linalg.svd(J, compute_uv=False)
     least = float(np.median(sigma[:, -1]))
@@ -110,7 +110,7 @@ def main(rounds: int) -> None:
     J = np.ascontiguousarray(robot.jacobian(q))
     e = np.random.default_rng(1).standard_normal((PAIRS, 6))
     every = steps(J, e)
-    # The slow motion between two random configurations suits steps that keep values between calls.
+    # A slow motion between two random configurations suits steps that keep values between calls.
     along = np.linspace(0, 1, CALLS)[:, None]
     path = (1 - along) * q[3] + along * q[4]
     many = sp.Linearization(J, e)

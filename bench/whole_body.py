@@ -2,7 +2,7 @@
 
     python bench/whole_body.py [ROUNDS]
 
-Both hands of a Unitree G1 follow curves while its feet and its center of mass stay where they are.
+Both hands of a Unitree G1 follow curves while the feet and the center of mass stay in place.
 A weak task holds its posture, and positions and speeds stay within their limits. Each library runs
 the same commands with the same weights in its own process (`whole_body_peers.py`), in interleaved
 rounds. Errors are measured by supple's kinematics. Prints a table and writes it to bench/results/.

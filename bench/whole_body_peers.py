@@ -4,8 +4,8 @@
 
 The robot has a floating base. Two hands follow curves, the feet and the center of mass stay where
 they are, and a weak task holds the posture, within the limits of positions and speeds. Weights are
-the same for all: they multiply rows of J and e. Each library moves its own robot from its own last
-configuration. `whole_body.py` asks:
+the same for all libraries and multiply rows of J and e. Each library moves its own robot.
+`whole_body.py` asks:
 
     {"ask": "about"}  -> a description, or the reason why it cannot run
     {"ask": "time"}   -> median nanoseconds of a step in one pass over the motion
@@ -34,7 +34,7 @@ import measure
 
 Array = NDArray[np.float64]
 
-DT = 0.005  # [s]
+DT = 0.005  # length of a step [s]
 HAND, FOOT, CENTER, POSTURE = 1.0, 100.0, 10.0, 0.02  # weights of rows
 DAMPING = 1e-9
 

@@ -1,4 +1,4 @@
-"""A contender in its own process, because libraries cannot share one; driven by lines of JSON."""
+"""A contender in its own process, which lines of JSON drive; libraries cannot share a process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def interpreter(environment: str) -> tuple[Path, dict[str, str]]:
     """Return the Python of another library's environment, and its environment variables.
 
     `make bench` creates .venv-peers/NAME. For a machine without a network, SUPPLE_PEERS names a
-    folder with subfolders NAME of unpacked wheels, and this Python runs with those on its path.
+    folder with subfolders NAME of unpacked wheels, and this Python runs with NAME on its path.
     """
     if environment == OWN:
         return Path(sys.executable), {}

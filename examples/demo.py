@@ -1,4 +1,4 @@
-"""Move two arms through singularities and one along a box, solve 100,000 poses, and write a page.
+"""Move two arms through singularities and an arm along a box, solve 100,000 poses, write a page.
 
 make demo        or: python examples/demo.py [PAGE.html]
 """
@@ -22,7 +22,7 @@ from supple.plot import palette
 from supple.plot.animation import Animation, Arm
 from supple.plot.figures import new_figure
 
-DT = 0.004  # [s]
+DT = 0.004  # time step [s]
 POSES = 100_000
 
 
@@ -50,14 +50,14 @@ def methods(robot):
 
 
 def drive(robot, q, twist, step, limited, duration=4.0):
-    """Return the motion there and back, and the time of a step [µs]."""
+    """Return the motion of a drive there and back, and the time of a step [µs]."""
     limits = None if limited else sp.Limits.none(robot)
     swing = lambda t: np.sin(2 * np.pi * t / duration) * np.pi / 2 * np.array(twist)  # noqa: E731
     motion = sp.simulate(
         robot, q, velocity=swing, dt=DT, duration=duration, step=step, limits=limits
     )
     commands, times = [swing(t) for t in motion.t[:-1]], []
-    for _ in range(5):  # the fastest round counts, because other programs only add time
+    for _ in range(5):  # the fastest round counts: other programs only add time
         servo, at = sp.Servo(robot, dt=DT, step=step, limits=limits), q.copy()
         began = time.perf_counter()
         for command in commands:

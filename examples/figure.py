@@ -1,8 +1,8 @@
 """An animated figure: four hands of a branching tree follow targets that move out of reach.
 
-Buss's double Y has 25 joints and four end effectors. Its targets swing far outside its workspace,
-where a good animation must not tremble: the example counts how often the hands reverse. Constants
-that Buss tuned by hand track a little closer; `Curvature` needs no tuning.
+Buss's double Y has 25 joints and four end effectors. The targets swing far outside the workspace of
+the double Y. An animation must not tremble there, so the example counts how often hands reverse.
+Constants that Buss tuned by hand track a little closer; `Curvature` needs no tuning.
 """
 
 import math

@@ -1,7 +1,7 @@
 """An arm with five joints reaches and follows poses whose rotation about the tool axis is free.
 
-Five joints cannot meet the six numbers of a pose. For a drill or a torch the rotation about its own
-axis does not matter: `about="z"` leaves it to the arm.
+Five joints cannot meet the six numbers of a pose. The rotation of a drill or a torch about its own
+axis does not matter: `about="z"` leaves this rotation to the arm.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ DT, SECONDS = 0.005, 4.0  # [s]
 
 def main():
     """Solve for random poses, then follow a circle."""
-    robot = sp.load("ur5e").freeze(["wrist_3_joint"])  # a tool in the place of the last joint
+    robot = sp.load("ur5e").freeze(["wrist_3_joint"])  # a tool replaces the last joint
     tool = sp.PoseTask(about="z")
     poses = robot.fk(robot.random(1000, seed=1))
     rng = np.random.default_rng(2)
@@ -30,7 +30,7 @@ def main():
     T0 = robot.fk(q0)
 
     def circle(t):
-        """Return a pose (4, 4) at time t [s]; its rotation is that of the start."""
+        """Return a pose (4, 4) at time t [s], with the rotation of the start."""
         angle = 2 * np.pi * t / SECONDS
         around = 0.1 * np.array([np.cos(angle) - 1, np.sin(angle), 0.0])
         return sp.pose(T0[:3, 3] + around, rotation=T0[:3, :3])

@@ -1,8 +1,8 @@
 """A constraint of a Servo: the hand stays above a table, whatever the command is.
 
 A constraint is any object with a method `rows(robot, q)` that returns G and h: in each step the
-joint speeds keep G q̇ >= h. Here G is the speed of the hand away from the table per joint speed. The
-hand may approach the table at `gain` times its distance, so that it slows down and never arrives.
+joint speeds keep G q̇ >= h. Here G q̇ is the speed of the hand away from the table. The hand
+may approach the table at `gain` times the distance from it, so it slows down and never arrives.
 """
 
 from dataclasses import dataclass

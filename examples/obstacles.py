@@ -29,7 +29,7 @@ found = sp.solve(arm, above, world=world, clearance=0.01)
 print(found)
 print(f"nearest pair {1e3 * found.clearance:.0f} mm apart")
 
-# Inside the box every solution collides; the result proves it by a colliding pair for each one.
+# Inside the box every solution collides; the result shows a colliding pair for each of them.
 inside = sp.pose([-0.45, 0.1, 0.3], rpy=[np.pi, 0, 0])
 blocked = sp.solve(arm, inside, world=world)
 print(blocked)

@@ -1,4 +1,4 @@
-"""Let a humanoid follow a walking human, as a file and as a stream.
+"""Let a humanoid follow a walking human, whose motion is given as a whole and as a stream.
 
     python examples/retarget.py [ROBOT.urdf [MOTION]]
 

@@ -1,6 +1,6 @@
 """A UR5e is driven through its wrist singularity, with and without damping.
 
-The tool moves slowly and turns while joint 5 passes zero, where the axes of the joints 4 and 6
+The tool moves slowly and turns while joint 5 passes zero, where the axes of joints 4 and 6
 coincide. The pseudoinverse requires joint speeds far above the limits. A `Servo` with its defaults
 gives up a part of the motion and keeps every joint within its limits.
 """

@@ -1,4 +1,4 @@
-"""A tracked hand drives an arm: it trembles, is lost, jumps, and lets go to reach farther.
+"""A tracked hand drives an arm: the hand trembles, is lost, jumps, and lets go to reach farther.
 
 A `PoseFilter` turns the samples of a tracker into targets that never jump; a `Servo` follows them
 within the limits of the joints. In a program, the samples come from a headset, a phone or a camera,
@@ -15,7 +15,7 @@ SECONDS = 6.0
 
 
 def hand_at(t, rng):
-    """Return a sample of the tracker at time t [s], None where it does not see the hand."""
+    """Return a sample of the tracker at time t [s], or None while the tracker loses the hand."""
     if 1.0 < t < 1.5:
         return None
     place = np.array([0.4, 0.0, 1.2]) + 0.15 * np.array([np.sin(2 * t), np.sin(t), np.cos(t) - 1])
@@ -33,7 +33,7 @@ def clutch(t):
 
 
 def main():
-    """Drive a Panda and compare the speeds of the hand, of the target and of the joints."""
+    """Drive a Panda without and with smoothing; print how target and joints move."""
     robot = sp.load("panda")
     q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
     for smoothing in (0.0, 0.2):

@@ -1,7 +1,7 @@
-"""Two arms on one torso hold a box: the hands keep their distance while they carry it.
+"""Two arms on one torso hold a box: the hands keep their distance while they carry the box.
 
-The second task is relative: the pose of the left hand in the frame of the right one. It stays fixed
-while the right hand moves, also where damping or a limit slows the right hand down.
+The second task is relative: the pose of the left hand in the frame of the right one. This pose
+stays fixed while the right hand moves, also where damping or a limit slows the right hand down.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """A welding torch follows a seam; the arm may tilt it within a cone to save joint motion.
 
 The tip stays on the seam within a millimeter. The axis of the torch may be up to 15 degrees off the
-ideal one, and its rotation about itself does not matter.
+ideal axis, and the rotation of the torch about its axis does not matter.
 """
 
 import math

@@ -2,12 +2,12 @@
 
     python tools/check_headers.py
 
-- text: only lane.hpp has #if, and only it includes host headers (for intrinsics)
+- text: only lane.hpp has #if, and only lane.hpp includes host headers (for intrinsics)
 - alone: each header, including those of src/core that do not use Python, compiles by itself
-- together: all of them compile in one file, with $CXX and clang++, for each instruction set
-- nvcc, nvrtc: tests/support/kernel/device.cu compiles for the GPU; NVRTC has no host headers at all
+- together: all headers compile in one file, with $CXX and clang++, for each instruction set
+- nvcc, nvrtc: tests/support/kernel/device.cu compiles for the GPU; NVRTC has no host headers
 
-Checks of tools that are not installed are skipped and reported. Exit status 1 if any check fails.
+A check whose tool is not installed is reported as skipped. Exit status 1 if any check fails.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ CORE_HEADERS = sorted(
 )
 DEVICE = ROOT / "tests/support/kernel/device.cu"
 # Each compiler checks one target only, because a target takes a minute.
-QUICK = "-G"  # no optimization, which would take four times as long and find no further errors
+QUICK = "-G"  # debug code: optimization takes four times as long and finds no more errors
 # Virtual architectures need no assembler, which takes three times as long and finds no errors.
 NVCC_TARGETS = ("compute_80",)
 NVRTC_TARGETS = ("compute_90",)
 INTRINSICS = {"immintrin.h", "arm_neon.h"}
 
-# A check yields its name and the output of a failure: "" if it passed, a Skipped if it did not run.
+# The name of a check, and the output of its failure: "" if it passed, a Skipped if it did not run.
 Outcome = tuple[str, "str | Skipped"]
 
 
@@ -113,9 +113,9 @@ def compiled(command: list[str], headers: tuple[Path, ...]) -> str:
 def alone() -> Iterator[Outcome]:
     """Check that each header includes what it uses.
 
-    Because only lane.hpp has #if, the names that a header uses depend on neither compiler nor
-    instruction set: one compiler and one instruction set show a missing #include. `together` checks
-    everything else.
+    Because only lane.hpp has #if, the names that a header uses do not depend on the compiler or the
+    instruction set, so one compiler and one instruction set show any missing #include. `together`
+    checks everything else.
     """
     first = next(iter(instruction_sets().values()))
     command = [*shlex.split(os.environ.get("CXX", "g++")), *first]
@@ -157,7 +157,7 @@ def nvrtc_library() -> ctypes.CDLL | None:
     wheels = [path for p in packages for path in Path(p, "nvidia").glob("**/libnvrtc.so*")]
     for name in (*map(str, sorted(wheels, reverse=True)), ctypes.util.find_library("nvrtc")):
         try:
-            # The wheel's second library is not on the loader's path, so it is loaded first.
+            # The loader does not find the wheel's second library, so this library is loaded first.
             for builtins in Path(name or "").parent.glob("libnvrtc-builtins.so*"):
                 ctypes.CDLL(str(builtins))
             return ctypes.CDLL(name) if name else None
@@ -209,7 +209,7 @@ def main() -> int:
     """Run every check; print one line for each, and the output of failing ones."""
     failed = 0
     checks = (text, alone, together, nvcc, nvrtc)
-    with ThreadPoolExecutor(len(checks)) as pool:  # the compilers run outside of Python
+    with ThreadPoolExecutor(len(checks)) as pool:  # compilers are processes
         running = [pool.submit(lambda check=check: list(check())) for check in checks]
     for done in running:
         for name, wrong in done.result():

@@ -1,4 +1,4 @@
-"""Write every item of the five texts into docs/papers.md, and their count by verdict into
+"""Write all items of the five texts into docs/papers.md, and the number of items by verdict into
 README.md.
 
 python tools/items.py           # from papers/items.toml
@@ -124,7 +124,7 @@ def _row(item: Item) -> str:
 
 
 def documents(every: list[Item]) -> dict[Path, str]:
-    """Return the text that belongs between the marks of each document."""
+    """Return, for each document, the text that belongs between its marks."""
     return {ROOT / "docs/papers.md": tables(every), ROOT / "README.md": sentence(every)}
 
 

@@ -9,9 +9,9 @@ Prints, as C++ hexadecimal floats for double and for float, with z = r * r:
       asin(r) = r + r^3 B(z)              on |r| <= sin(pi/8)
   each fitted by a Remez exchange on a fine grid over a slightly wider interval,
   so that the largest relative error of the whole function is minimal.
-  Coefficients are rounded one at a time, lowest power first, and the others
-  refitted after each; the printed comment gives log2 of the relative error
-  after rounding;
+  Coefficients are rounded one at a time, lowest power first; after each, the
+  remaining ones are fitted again. The printed comment gives log2 of the relative
+  error after rounding;
 * pi/2 in parts for Cody-Waite reduction: every part but the last is short
   enough that k * part is exact, without fma, for integers |k| <= 2^N;
 * pi/4 as high + low with n * high exact for n = 0..4.
@@ -54,7 +54,7 @@ def remez(zs: list[mpf], fs: list[mpf], ws: list[mpf], terms: int) -> list[mpf]:
         solved = list(mp.lu_solve(mp.matrix(rows), mp.matrix([fs[j] for j in ref])))
         coeffs, level = solved[:terms], abs(solved[terms])
         errors = [w * (horner(coeffs, z) - f) for z, f, w in zip(zs, fs, ws, strict=True)]
-        peaks: list[int] = []  # the largest error of each run of one sign
+        peaks: list[int] = []  # index of the largest error in each run of errors of one sign
         for j, err in enumerate(errors):
             if not peaks or (err > 0) != (errors[peaks[-1]] > 0):
                 peaks.append(j)
@@ -71,10 +71,10 @@ def remez(zs: list[mpf], fs: list[mpf], ws: list[mpf], terms: int) -> list[mpf]:
 def fit(
     whole: Callable[[mpf], mpf], head: list[mpf], limit: mpf, terms: int, bits: int
 ) -> tuple[list[mpf], mpf]:
-    """Return `terms` more coefficients of a polynomial that begins with `head`, and its error.
+    """Return `terms` more coefficients of a polynomial that begins with `head`, and the error.
 
-    The polynomial approximates whole(z) on 0 < z <= limit^2, with the new coefficients rounded to
-    `bits` bits; the error is the largest relative error.
+    The polynomial approximates whole(z) on 0 < z <= limit^2. The new coefficients are rounded to
+    `bits` bits, and the error is the largest relative error of the polynomial.
     """
     top = (limit * WIDEN) ** 2
     zs = [top * (1 - mp.cospi(mpf(i + 1) / GRID)) / 2 for i in range(GRID)]

@@ -1,11 +1,11 @@
-"""Mutation testing: small changes to the sources, each with a test that must fail with it.
+"""Mutation testing: small changes to the sources, each of which must make its test fail.
 
     python tools/mutants.py                  # all below tools/mutants
     python tools/mutants.py --list
     python tools/mutants.py --only 'box-*'   # a name, a pattern, or the file of a list
     python tools/mutants.py --only items/wampler.toml --package build/dev
 
-An entry is a change and its test, or several tests, each of which must fail with it:
+An entry is a change and one or more tests, each of which must fail with the change:
 
     [name-of-the-mutant]
     file = "include/supple/servo/servo.hpp"
@@ -17,8 +17,9 @@ In C++ and CUDA, `old` is a whole expression, or one or more whole statements (t
 or }). All C++ mutants are built at once into a copy of the tree, each behind a switch that the
 environment variable SUPPLE_MUTANT controls. In Python, `old` is any text, and each mutant has its
 own copy of the package. First all tests must pass without a mutant, then each test must fail with
-its mutant. The exit status is 1 if a mutant survives. With --package, nothing is built: the mutants
-in Python run in a package that exists, such as that of `make dev`; the others are left out.
+the mutant of its entry. The exit status is 1 if a mutant survives. With --package, nothing is
+built: the mutants in Python run in an existing package, such as that of `make dev`; C++ mutants are
+left out.
 
 The lists in tools/mutants/items guard the items of papers/items.toml, which name them.
 """
@@ -54,8 +55,8 @@ PATIENCE = 1200.0  # time limit for the tests of a file without a mutant, compil
 WORKERS = 2
 QUICK = "-O1"  # compiles faster than -O3; without fast-math the numbers are the same
 
-# The switch, which C++ reads when a library is loaded. It is guarded against repeated inclusion,
-# because a CUDA source joins several files. The first of them is always LANES.
+# The switch, which C++ reads when a library is loaded. A guard allows repeated inclusion, because a
+# CUDA source joins several files, of which LANES is always the first.
 LANES = "include/supple/math/lane.hpp"
 SWITCH = """\
 #ifndef SUPPLE_MUTANT
@@ -87,7 +88,7 @@ class Mutant:
 
     @property
     def number(self) -> int:
-        """The value of SUPPLE_MUTANT; independent of other entries, so that builds are reused."""
+        """The value of SUPPLE_MUTANT, which other entries do not change, so builds are reused."""
         return zlib.crc32(self.name.encode()) & 0x7FFFFFFF
 
     def span(self, text: str) -> tuple[int, int]:
@@ -172,7 +173,7 @@ def switched(text: str, mutants: Iterable[Mutant]) -> str:
             else:
                 old = f"({chosen} ? ({mutant.new}) : ({old}))"
         text = text[:first] + old + text[last:]
-    place = text.find("\nnamespace supple") + 1  # below the #includes, which a CUDA source replaces
+    place = text.find("\nnamespace supple") + 1  # below all #includes: CUDA sources replace these
     return text[:place] + SWITCH + text[place:]
 
 
@@ -216,7 +217,7 @@ def build() -> None:
 
 
 def package_of(mutant: Mutant, site: Path) -> Path:
-    """Make a package with a Python mutant in it; return the folder to import it from.
+    """Make a package with a Python mutant; return the folder from which it is imported.
 
     All files but the changed one are links to the package in `site`.
     """

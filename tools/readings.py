@@ -1,10 +1,10 @@
 """Search for paths that fit the text's description of trajectories B and C of Maciejewski & Klein.
 
 Maciejewski & Klein 1988 move the tool of a PUMA along trajectories whose coordinates are not
-printed. The text describes them (B: a line past the shoulder singularity to a wrist singularity;
-C: an arc through a configuration with three singularities), and what the errors, joint speeds and
-singular values along them look like: their features. This script draws random paths of the
-described kind, called readings, simulates the paper's methods along each, and prints how many
+printed. The text describes the trajectories (B: a line past the shoulder singularity to a wrist
+singularity; C: an arc through a configuration with three singularities) and their features: what
+the errors, joint speeds and singular values along them look like. This script draws random paths of
+the described kind, called readings, simulates the paper's methods along each, and prints how many
 readings show each feature, and the readings that show the most. The paths in
 `papers/maciejewski_klein/courses.py` were selected in this way.
 
@@ -12,7 +12,7 @@ readings show each feature, and the readings that show the most. The paths in
     PYTHONPATH=build/dev .venv/bin/python tools/readings.py b --draws 80000   # simulates 260 lines
     PYTHONPATH=build/dev .venv/bin/python tools/readings.py c --draws 2000    # simulates 578 arcs
 
-Each takes some minutes of one core. The same seed draws the same paths.
+Each search takes some minutes of one core. The same seed draws the same paths.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BATCH = {"b": 4000, "c": 100}  # paths that are drawn at a time
 SIGNS = np.array([-1.0, 1.0])
 Drawn = tuple[Array, Array, list[str]]  # starts (P, 6), poses (K + 1, P, 4, 4), descriptions
 
-# What the text says about each trajectory, in words and as a function of the simulated motions.
-# Errors without a method are those of constant damping.
+# Statements of the text about each trajectory: words, and a function of the simulated motions.
+# If a statement about errors names no method, the method is constant damping.
 FEATURES: dict[str, dict[str, Callable[[Runs], bool]]] = {
     "b": {
         "the error is nowhere near zero": statements.present,
@@ -67,10 +67,10 @@ SHOWN = 10  # number of readings that are printed
 def lines(rng: np.random.Generator, count: int) -> Drawn:
     """Draw `count` readings of trajectory B, and return those of the described kind.
 
-    They are lines of 0.6 to 1.05 m. The wrist passes the cylinder around the shoulder's axis, on
-    which the arm is singular, at 0.5 to 12 mm, and ends 0.3° to 12° from a wrist singularity. Lines
-    that leave the reach are dropped, and so are those on which u6 does not turn from the shoulder's
-    direction to the wrist's where σ6 is at least 0.17.
+    The readings are lines of 0.6 to 1.05 m. The wrist passes the cylinder around the shoulder's
+    axis, on which the arm is singular, at 0.5 to 12 mm, and ends 0.3° to 12° from a wrist
+    singularity. Lines that leave the reach are dropped, and so are those on which u6 does not turn
+    from the shoulder's direction to the wrist's where σ6 is at least 0.17.
     """
     intervals = int(rng.choice([400, 500, 600, 700]))
     side, radius = rng.choice(SIGNS, count), D2 + rng.uniform(0.0005, 0.012, count)
@@ -116,7 +116,7 @@ def lines(rng: np.random.Generator, count: int) -> Drawn:
 
 
 def _switches(q: Array, part: float) -> bool:
-    """Whether u6 turns after the shoulder, on the exact path (K, 6), as `lines` requires."""
+    """Return whether u6 turns after the shoulder on the exact path (K, 6), as `lines` requires."""
     U, sigma, Vt = np.linalg.svd(PUMA.jacobian(q))
     share, u = statements.wrist_share(Vt)[:, -1], U[:, :, -1]
     shoulder = round(part * (len(q) - 1))
@@ -131,8 +131,9 @@ def _switches(q: Array, part: float) -> bool:
 def circles(rng: np.random.Generator, count: int) -> Drawn:
     """Draw `count` readings of trajectory C, and return those of the described kind.
 
-    They are arcs of 0.75 to 1.35 m through the triple singularity, in planes at up to 45° to the
-    x-z plane that lean by up to 30°. Arcs that start out of reach or with σ6 < 0.16 are dropped.
+    The readings are arcs of 0.75 to 1.35 m through the triple singularity, in planes at up to 45°
+    to the x-z plane that lean by up to 30°. Arcs that start out of reach or with σ6 < 0.16 are
+    dropped.
     """
     intervals = int(rng.choice([500, 650, 785, 900]))
     radius = rng.uniform(0.15, 0.45, count)
@@ -159,7 +160,7 @@ def circles(rng: np.random.Generator, count: int) -> Drawn:
 
 
 def judged(kind: str, drawn: Drawn) -> Iterator[tuple[str, dict[str, bool]]]:
-    """Simulate the paper's methods along readings; yield each one in words, and its features."""
+    """Simulate the paper's methods along readings; yield each in words, with its features."""
     starts, poses, told = drawn
     if not told:
         return

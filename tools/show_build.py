@@ -2,8 +2,8 @@
 
     python tools/show_build.py COMMAND [ARGUMENT ...]
 
-Ninja numbers its steps, as in [12/80]. In a terminal the progress is one line that is updated;
-elsewhere it is one line for each tenth of the steps.
+Ninja numbers its steps, as in [12/80]. In a terminal, the progress is one line that is updated;
+otherwise, a line is printed for each tenth of the steps.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Robots, shapes, obstacles, clearances, limits, modes, steps, time steps and commands that jump are
 drawn at random. Each step is judged at 8 places within it by the kernel's distances of all pairs.
-Every `--coal`-th step is judged again by coal, an independent library: the three closest pairs, at
-33 places around the one of the 8 places where the robot is closest. Joint limits are checked as in
+In every `--coal`-th step, coal, an independent library, judges the three closest pairs again, at 33
+places around that of the 8 places where the distance is smallest. Joint limits are checked as in
 soak_servo.py. If a check fails, the seed that repeats the motion is printed and the exit status is
 1.
 """
@@ -29,21 +29,21 @@ from supple.motion.status import StepStatus
 
 try:
     import coal
-except ImportError:  # only the kernel's own distances
+except ImportError:  # then only the kernel's distances are used
     coal = None
 
 STEPS = 1000  # number of steps of one motion
 FRACTIONS = np.arange(1, 9) / 8
-SWEEP = np.linspace(-1 / 8, 1 / 8, 33)  # around the closest place of a step
-ROUNDING = 1e-9  # [m]
-COAL_ROUNDING = 2e-6  # [m], of the distances that coal computes for curved shapes
+SWEEP = np.linspace(-1 / 8, 1 / 8, 33)  # places around the closest place of a step
+ROUNDING = 1e-9  # rounding error of distances [m]
+COAL_ROUNDING = 2e-6  # error of distances that coal computes for curved shapes [m]
 CLEARANCES = (0.0, 0.003, 0.01, 0.03)
 MODES = ("exact", "exact", "exact", "scale", "halt")
 EXCEEDED = int(StepStatus.COLLISION_EXCEEDED)
 
 
 def coal_shape(shape: Any) -> Any:
-    """Return a shape as one of coal, or None for a flat hull, which coal does not have."""
+    """Return a shape converted for coal, or None for a flat hull, which coal does not support."""
     if shape.kind == SPHERE:
         return coal.Sphere(shape.size[0])
     if shape.kind == CAPSULE:
@@ -65,7 +65,7 @@ def coal_shape(shape: Any) -> Any:
 
 
 class Judge:
-    """Distances of the pairs of a scene by coal."""
+    """The distances of the pairs in a scene, computed by coal."""
 
     def __init__(self, scene: Scene) -> None:
         """Remember the scene; shapes are converted when they are first judged."""

@@ -1,7 +1,7 @@
 // Random walks of one joint inside its limits: no limit of position, speed, acceleration or jerk
 // may be exceeded beyond rounding, whatever speeds are commanded.
 //
-//   soak_limits [walks] [seed]        2000 steps each; exit status 1 if a limit was exceeded
+//   soak_limits [walks] [seed]        2000 steps per walk; exit status 1 if a limit was exceeded
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -38,7 +38,7 @@ ROBOTS = [name for name in builtin_names() if name != "double_y16"]
 
 
 def a_step(rng: np.random.Generator, robot: sp.Robot, tasks: int) -> Any:
-    """Return a random step, or None for the default one."""
+    """Return a random step, or None for the default step."""
     choices: list[Any] = [
         None,
         None,
@@ -117,7 +117,7 @@ def commands(rng: np.random.Generator, servo: sp.Servo, count: int) -> tuple[Any
 
 
 class RandomRows:
-    """A constraint with new random rows in each step: some hold at rest, some are degenerate."""
+    """A constraint with new random rows in each step, some of which are degenerate."""
 
     def __init__(self, seed: int) -> None:
         """Prepare the rows of one motion."""
@@ -180,7 +180,7 @@ def motion(seed: int, steps: int = STEPS, *, constrained: bool = False) -> tuple
 def on_path(
     seed: int, rng: np.random.Generator, robot: sp.Robot, limits: sp.Limits, dt: float
 ) -> tuple[Counter[str], str]:
-    """Run one random motion of `simulate` in mode "path"; see `motion`.
+    """Run one random motion of `simulate` in mode "path", and return what `motion` returns.
 
     The path is that of a random joint motion; it may turn suddenly, and may leave the reach.
     """
@@ -218,7 +218,7 @@ def direction_of(servo: sp.Servo) -> np.ndarray:
 
 
 def misses_direction(servo: sp.Servo, before: np.ndarray, flags: int) -> bool:
-    """Return whether J q̇ is neither along the command nor along the previous motion (a stop).
+    """Return whether J q̇ is neither along the command nor, as in a stop, along the previous motion.
 
     The result is False if the status has the flag DIRECTION_LOST.
     """
@@ -242,7 +242,7 @@ def broken(
 ) -> dict[str, Any]:
     """Return the number of steps that fail each check, from positions and speeds alone.
 
-    If `of_positions`, the speeds are differences of positions, with their rounding errors.
+    If `of_positions`, the speeds are differences of positions and have rounding errors.
     """
     before = np.vstack([np.zeros(speed.shape[1]), speed[:-1]])
     change = speed - before
@@ -257,7 +257,7 @@ def broken(
     jerky = np.abs(change - earlier) > limits.max_jerk * dt * dt * (
         1 + 1e-6
     ) + 2 * rounding + np.roll(rounding, 1, 0)
-    if excusable:  # excesses that the status reports are no failures
+    if excusable:  # an excess that the status reports is no failure
         exceeded = int(StepStatus.ACCELERATION_EXCEEDED | StepStatus.JERK_EXCEEDED)
         excused = ((told & exceeded) != 0)[:, None]
         hard, jerky = hard & ~excused, jerky & ~excused

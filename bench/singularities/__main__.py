@@ -2,7 +2,7 @@
 
     PYTHONPATH=bench python -m singularities [--alone | --update BEGINNING]
 
---alone omits the other libraries, the robots from files and the disturbed commands. With it, no
+--alone omits the other libraries, the robots from files and the disturbed commands. Then no
 files are written, because the rows of other libraries would be lost. --update replaces the rows of
 the methods whose names start with BEGINNING in all tables; the figures remain those of the last
 complete run.
@@ -41,7 +41,7 @@ from .peers import EXAMPLE
 from .singular import Array
 
 Place = tuple[str, str]  # robot and kind
-Runs = dict[str, tuple[Measures, Array]]  # by method: measures and drawn curves
+Runs = dict[str, tuple[Measures, Array]]  # method -> measures and drawn curves
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 PARETO = Path(__file__).resolve().parents[2] / "docs/singularities-pareto.png"
 CURVES = Path(__file__).resolve().parents[2] / "build/singularities"  # a picture of each passage

@@ -1,6 +1,6 @@
 """Disturbed conditions: noisy commands, and noisy, delayed measurements of the joint angles.
 
-A method gets noisy poses and twists, and joint angles as an encoder and a bus deliver them. The
+A method gets noisy poses and twists, and the joint angles that an encoder and a bus deliver. The
 robot moves with the joint speeds that the method commands. Errors are relative to the exact poses.
 """
 
@@ -23,9 +23,9 @@ class Condition:
         name: Name in tables.
         about: Description in one line.
         dt: Length of a step [s].
-        pose: Standard deviations of the commanded pose [m], [rad].
-        twist: Standard deviations of the commanded twist [m/s], [rad/s].
-        angle: Standard deviation of the measured joint angles [rad or m].
+        pose: Standard deviations of the noise of the commanded pose [m], [rad].
+        twist: Standard deviations of the noise of the commanded twist [m/s], [rad/s].
+        angle: Standard deviation of the noise of the measured joint angles [rad or m].
         delay: Number of steps by which the measured joint angles are late.
     """
 

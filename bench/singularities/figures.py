@@ -13,8 +13,8 @@ from .measures import Measures, errors
 from .passages import KINDS, MOVES, RESTS, Passage, passage
 from .singular import Array
 
-BINS = 100  # number of time bins; the maximum of each is drawn, so that no peak is lost
-# Okabe and Ito's palette, which is safe for color-blind readers; line styles differ as well.
+BINS = 100  # number of time bins; the maximum of a bin is drawn, so no peak is lost
+# Okabe and Ito's palette, which color-blind readers can distinguish; line styles differ as well.
 SHOWN = {
     "Servo": {"color": "#0072B2", "lw": 2.2, "zorder": 5},
     "DLS Optimal": {"color": "#E69F00", "lw": 1.4, "ls": "-"},

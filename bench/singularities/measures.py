@@ -13,7 +13,7 @@ from .singular import Array
 
 NEAR_ENOUGH = (0.001, 0.005)  # errors below which a run has recovered [m], [rad]
 STILL = 1e-3  # speed below which a joint rests [rad/s]
-HALT = 0.1  # shortest rest that counts as a halt [s]
+HALT = 0.1  # shortest rest that is called a halt [s]
 ROUNDING = 1e-9  # excess over a limit that is not a violation, relative to the limit
 
 
@@ -28,7 +28,7 @@ class Measures:
         position_max, position_rms: Distance of the end effector from its target.
         angle_max, angle_rms: Angle between the orientations of end effector and target.
         recovery: Time from the end of the singular part until the error stays below
-            `NEAR_ENOUGH` [s]; infinite if it never does.
+            `NEAR_ENOUGH` [s]; infinite if the error does not.
         too_fast: Number of steps in which a joint exceeded its speed limit.
         outside: Number of steps that ended with a joint outside its position limits.
         farthest: Largest violation of a position limit [rad].
@@ -62,7 +62,7 @@ class Measures:
 
     @property
     def violations(self) -> int:
-        """Number of limit violations, counted once per step for speed and once for position."""
+        """Number of limit violations; a step counts once for speed and once for position."""
         return self.too_fast + self.outside
 
 
@@ -139,7 +139,7 @@ def recovery(t: Array, off: NDArray[np.bool_], end: float) -> float:
     """Return the time from `end` until `off` stays False [s]; infinite if it ends True."""
     if off[-1]:
         return math.inf
-    times = t[1:][off[:-1]]  # for each time with an error, the next time
+    times = t[1:][off[:-1]]  # the time after each time with an error
     return max(0.0, float(times[-1]) - end) if len(times) else 0.0
 
 

@@ -55,7 +55,7 @@ class Method:
 
 
 def run(method: Method, passage: Passage, command: Command | None = None) -> Array:
-    """Return the joint angles (K + 1, n) of a method; once one is NaN, all later ones are too.
+    """Return the joint angles (K + 1, n) of a method; after a NaN, all later angles are NaN.
 
     With a disturbed command, the displacement that the method adds to the measured angles is
     applied to the true angles.
@@ -79,7 +79,7 @@ def run(method: Method, passage: Passage, command: Command | None = None) -> Arr
 
 GENTLE = 20.0  # acceleration limit [rad/s²]
 RISE = 0.0525  # time in which the fastest joint reaches its speed limit [s]
-SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e/GAIN
+SELECTIVE = GAIN * np.pi / 4  # [rad/s], the paper's 45° per displacement e/GAIN
 
 # ---- supple ------------------------------------------------------------------------------------
 
@@ -87,8 +87,8 @@ SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e
 def own_limits(robot: sp.Robot, mode: Mode = "exact") -> sp.Limits:
     """Return the robot's limits, with the acceleration limit of its fastest joint for all joints.
 
-    These acceleration limits are about three times the default ones of a Servo, so that the methods
-    with and without acceleration limits can be compared.
+    These acceleration limits are about three times the default limits of a Servo, so that methods
+    with acceleration limits can be compared with methods without.
     """
     moves = np.abs(robot.jacobian(robot.random(5, seed=0))).reshape(-1, robot.dof).max(axis=0) > 0
     fastest = np.full(robot.dof, np.inf)
@@ -100,7 +100,7 @@ def own_limits(robot: sp.Robot, mode: Mode = "exact") -> sp.Limits:
 
 
 def default(robot: sp.Robot, dt: float) -> Move:
-    """Return a Servo with its default step and gain."""
+    """Return a Servo with the default step and gain."""
     return sp.Servo(robot, dt=dt, limits=own_limits(robot))
 
 
@@ -110,7 +110,7 @@ def scaled(robot: sp.Robot, dt: float) -> Move:
 
 
 def on_path(passage: Passage) -> Array:
-    """Return the motion of `simulate` in mode "path", then at rest until the passage ends."""
+    """Return the motion of `simulate` in mode "path", followed by rest until the passage ends."""
     robot, dt = passage.robot, passage.dt
     limits = own_limits(robot, "path")
     motion = sp.simulate(
@@ -143,7 +143,7 @@ def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
 
 
 def weighted(robot: sp.Robot, dt: float) -> Move:
-    """Return a Servo with `Curvature` and joint weights that are inverse squared speed limits."""
+    """Return a Servo with `Curvature`, in which each joint's weight is 1/(its speed limit)²."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     weight = (robot.max_speed.min() / robot.max_speed) ** 2
     return stepped(sp.steps.WeightedDLS(rule, joint_weight=weight), robot, dt)

@@ -29,7 +29,7 @@ def moving(robot: sp.Robot) -> list[int]:
 
 
 def placements(robot: sp.Robot) -> Array:
-    """Return the poses (n + 1, 4, 4) of the joints and the end effector, each in the previous one.
+    """Return the poses (n + 1, 4, 4) of joints and end effector, each in the frame before it.
 
     Only joints that move the end effector are included; each rotates about or slides along z.
     """

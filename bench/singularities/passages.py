@@ -36,7 +36,7 @@ SHORT = 0.0001  # distance from the boundary of the workspace [m]
 INSIDE = 0.15  # distance from the boundary at which a passage begins, as a fraction of the reach
 BEYOND = 0.1  # distance beyond the boundary, as a fraction of the reach
 ALONG = 0.5  # angle about the shoulder along the boundary [rad]
-FIRST = 0.02  # first step from the singularity, as a fraction of the path from it to the start
+FIRST = 0.02  # first step from the singularity, as a fraction of the path to the start
 KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
 STRETCHED = ("elbow", "start", "reach")  # the kinds of passages for robots loaded from files
 
@@ -53,8 +53,8 @@ class Passage:
         poses: Targets of the end effector (K + 1, 4, 4) [m].
         twists: Twists from each pose to the next (K, 6) [m/s, rad/s], world axes.
         reachable: Whether the pose is reachable (K + 1,).
-        nominal: Joint angles of exact tracking (K + 1, n); where a pose is out of reach, those of
-            the boundary of the workspace.
+        nominal: Joint angles of exact tracking (K + 1, n); where a pose is out of reach, the joint
+            angles at the boundary of the workspace.
         avoidable: Whether self-motion can leave the singularity while the end effector rests.
         rows: Number of controlled rows: 6 for poses, 3 for positions.
     """
@@ -92,7 +92,7 @@ class Passage:
 
 
 def ramp(x: float) -> float:
-    """Return a ramp from 0 to 1 for x from 0 to 1, at rest and not accelerating at both ends."""
+    """Return a ramp from 0 to 1 for x from 0 to 1, without speed or acceleration at its ends."""
     x = min(max(x, 0.0), 1.0)
     return x**3 * (10 - 15 * x + 6 * x**2)
 
@@ -227,7 +227,7 @@ def passage(name: str, kind: str, dt: float = DT) -> Passage:
     inside = path if way.inside is None else cache(way.inside)
     poses = np.array([path(time) for time in t])
     short = poses - np.array([inside(time) for time in t])
-    if kind == "start":  # solved backwards: Newton's method fails at the singular start
+    if kind == "start":  # solved from the end, as Newton's method fails at the singular start
         nominal = np.vstack([way.at.q, follow(robot, way.guess, inside, t[:0:-1], rows)[::-1]])
     else:
         nominal = follow(robot, way.guess, inside, t, rows)

@@ -2,9 +2,9 @@
 
     PYTHONPATH=bench python -m singularities.tuning [ROBOT ...]     # runs the grid, writes the best
 
-Pink supports an acceleration limit, which is set to `SMOOTH`; mink has none. The best settings have
-the smallest mean error over the passages of a robot, among those that keep all accelerations below
-`SMOOTH`. If none do, the smoothest ones are the best.
+Pink supports an acceleration limit, which is set to `SMOOTH`; mink has no such limit. The best
+settings have the smallest mean error over the passages of a robot, among those that keep all
+accelerations below `SMOOTH`. If no settings do, the smoothest settings are the best.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def tried(library: str) -> list[list[float]]:
 
 
 def rank(runs: list[Measures]) -> tuple[bool, float]:
-    """Return a sort key of the runs with one setting; better settings have smaller keys."""
+    """Return a sort key of the runs with some settings; better settings have smaller keys."""
     worst = max(m.acceleration for m in runs)
     rough = worst > SMOOTH * (1 + 1e-6)
     return rough, worst if rough else float(np.mean([m.position_rms for m in runs]))

@@ -24,7 +24,7 @@ def measured(q: torch.Tensor, zeros: torch.Tensor, tool: torch.Tensor) -> torch.
 
 
 # The angles that the robot reads, and the poses that a camera sees. The zeros of the first and
-# the last joint cannot be distinguished from the poses of base and tool: they are not calibrated.
+# the last joint are not calibrated, as a change of base or tool has the same effect.
 share = torch.rand(100, robot.nq, **double)
 lower, upper = torch.tensor(robot.lower), torch.tensor(robot.upper)
 q = lower + share * (upper - lower)

@@ -1,7 +1,7 @@
 """An end-effector controller for 4,096 simulated arms, in the shape of ManiSkill's controllers.
 
-An action (N, 6) in [-1, 1] moves the target of each end effector; inverse kinematics turns it into
-targets of the joints, near the joints' present positions.
+An action (N, 6) in [-1, 1] moves the target of each end effector; inverse kinematics turns this
+target into targets of the joints, near the joints' present positions.
 """
 
 import time
@@ -23,7 +23,7 @@ class EndEffectorController:
 
     def __init__(self, robot: sp.Robot, translation: float = 0.02, rotation: float = 0.1) -> None:
         self.robot = robot
-        # One seed: near the present position there is a solution, or the arm waits.
+        # One seed suffices: if there is no solution near the present position, the arm waits.
         self.solver = sp.Solver(robot, prefer="nearest", max_seeds=1)
         self.scale = torch.tensor([translation] * 3 + [rotation] * 3)
 

@@ -1,7 +1,7 @@
 """A differentiable trajectory: shape a path of the hand by a cost of the joints.
 
-The hand moves between two points; the path between them is free to bend. It is bent so that the
-joints accelerate little, and the forearm keeps its distance from a ball.
+The hand moves between two points on a path that may bend. The example bends the path so that the
+joints accelerate little and the forearm keeps its distance from a ball.
 """
 
 import torch

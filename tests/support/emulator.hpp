@@ -25,8 +25,8 @@ namespace emulated {
 constexpr int threads = 32;
 constexpr std::size_t stack = 1 << 20;
 inline Index thread, block, block_size, grid_size;
-inline ucontext_t context[threads];       // where a thread starts
-inline jmp_buf turns, position[threads];  // jumps are faster: they keep the signal mask
+inline ucontext_t context[threads];       // the start of a thread
+inline jmp_buf turns, position[threads];  // fast, as jumps keep the signal mask
 inline bool alive[threads], begun[threads];
 inline int current;
 inline uint64_t told[threads];
@@ -120,7 +120,7 @@ inline unsigned __ballot_sync(unsigned, bool holds) {
 inline bool __any_sync(unsigned who, bool holds) { return __ballot_sync(who, holds) != 0; }
 template <class T>
 T __shfl_sync(unsigned who, T x, int lane) {
-  return who & (who - 1) ? emulated::of_lane(x, lane) : x;  // with a single thread, its own value
+  return who & (who - 1) ? emulated::of_lane(x, lane) : x;  // a single thread gets its own value
 }
 template <class T>
 T __shfl_xor_sync(unsigned, T x, int mask) {

@@ -28,7 +28,7 @@ ROBOTS: dict[str, Callable[[], sp.Robot]] = {
 
 
 class Case:
-    """A new task on a robot, with its quantity by formulas of its own."""
+    """A new task on a robot, with an independent formula for the quantity of the task."""
 
     def __init__(self, robot: sp.Robot, goal: str) -> None:
         self.robot, self.goal, self.frame = robot, goal, robot.tips[0]
@@ -106,7 +106,7 @@ def test_solve_meets_targets_of_a_new_task(case: Case) -> None:
         assert one
         met(case, one.q, target[k])
     again = solver.batch(target[::-1])
-    exact = case.robot.nq == case.robot.nv  # quaternions differ by a rounding error
+    exact = case.robot.nq == case.robot.nv  # quaternions agree up to rounding errors
     np.testing.assert_allclose(again.q[::-1], found.q, rtol=0, atol=0 if exact else 1e-14)
     near = solver(target[0], q0=case.q()[1])
     assert near
@@ -114,7 +114,7 @@ def test_solve_meets_targets_of_a_new_task(case: Case) -> None:
     assert len(solver.several(target[0], 3)) == 3
 
 
-def test_solve_meets_targets_of_a_new_task_and_others(case: Case) -> None:
+def test_solve_meets_targets_of_a_new_task_and_other_tasks_together(case: Case) -> None:
     q = case.q()
     target, orientation = case.value(q), case.robot.fk(q, case.frame)[:, :3, :3]
     if case.robot.nv < 6 or case.goal == "spread from a base":
@@ -137,7 +137,7 @@ def test_an_unreachable_target_of_a_new_task_is_reported(case: Case) -> None:
 
 
 def near_target(case: Case) -> tuple[Array, Array]:
-    """Return a configuration, and a target near it."""
+    """Return a configuration, and the quantity at a nearby configuration as a target."""
     q = case.robot.integrate(case.robot.neutral(), np.full(case.robot.nv, 0.2))
     lin = sp.linearize(case.robot, case.task, q)
     way = lin.J[0] / max(np.linalg.norm(lin.J), 1e-9)
@@ -155,7 +155,7 @@ def test_a_servo_reaches_the_target_of_a_new_task(case: Case, options: dict[str,
 
 
 @pytest.mark.parametrize("others", [1, 2, 3])
-def test_a_servo_reaches_targets_of_a_new_task_and_others(case: Case, others: int) -> None:
+def test_a_servo_reaches_targets_of_a_new_task_and_other_tasks(case: Case, others: int) -> None:
     q, target = near_target(case)
     if case.robot.nv < 6 or case.goal == "spread from a base":
         return  # the orientation and the distance of neighbors may not be independent
@@ -173,7 +173,7 @@ def test_a_servo_reaches_targets_of_a_new_task_and_others(case: Case, others: in
     assert (abs(case.value(q) - target) <= 0.05 * before + 1e-5).all()
 
 
-def test_a_servo_holds_a_new_task(case: Case) -> None:
+def test_a_held_new_task_keeps_its_value_while_another_task_moves(case: Case) -> None:
     q, _ = near_target(case)
     held = case.value(q)
     limits = sp.Limits.none(case.robot)
@@ -185,7 +185,7 @@ def test_a_servo_holds_a_new_task(case: Case) -> None:
         assert abs(case.value(q) - held) <= 1e-6
 
 
-def test_batch_velocities_of_a_new_task_agree_with_single_ones(case: Case) -> None:
+def test_batch_velocities_of_a_new_task_agree_with_single_calls(case: Case) -> None:
     q = case.q(8)
     damped = sp.DLS(sp.damping.Constant(1e-3))
     lin = sp.linearize(case.robot, case.task, q, case.value(q) + 0.01)

@@ -230,8 +230,8 @@ __global__ void redundant(Redundancy<T> how, int m, int n, const int* split, con
                 scratch);
 }
 
-// Takes a filtered and an estimated step in each thread; the directions that they keep start with
-// the exact singular directions.
+// Takes a filtered and an estimated step in each thread; the kept directions start as the exact
+// singular directions.
 template <class T>
 __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, const T* e, T* u,
                                   T* sigma, T* dq) {
@@ -277,8 +277,8 @@ __global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* q, T*
 
 // Iterates from one start toward a target, and to the closest pose. (Sizes are known only at run
 // time, as above. Nothing in servo/servo.hpp and servo/velocity.hpp is instantiated, because that
-// takes minutes, but everything that they call is. For one robot they compile in seconds:
-// tests/gpu/test_gpu_compile.py.)
+// takes minutes, but all functions that these two headers call are. Both headers compile in seconds
+// for one robot: tests/gpu/test_gpu_compile.py.)
 template <class T>
 __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* errors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, n = ik.chain.nv;

@@ -143,7 +143,7 @@ void svd_batch(long count, M m, int n, const T* a, T* u, T* sigma, T* v) {
   }
 }
 
-// The same by the Gram matrix, one matrix after another, in ascending order: u (k, m), v (k, n).
+// The SVD by the Gram matrix, for one matrix at a time, with ascending sigma: u (k, m), v (k, n).
 // Directions below `small` are refined; accurate is 1 or 0.
 template <class T>
 void gram_svd_each(long count, int m, int n, T small, const T* a, T* u, T* sigma, T* v,
@@ -182,7 +182,7 @@ void singular_values_batch(long count, int m, int n, const T* a, T* sigma) {
 
 // ---- steps with memory -------------------------------------------------------------------------
 
-// J (m, n) -> its smallest singular value sigma, and the left singular vector u (m) for sigma.
+// J (m, n) -> the smallest singular value sigma of J, and its left singular vector u (m).
 template <class L, class T = scalar_t<L>>
 void least_direction_batch(long count, int m, int n, const T* J, T* u, T* sigma) {
   std::vector<L> scratch(step_scratch(m, n)), x(m);

@@ -1,5 +1,5 @@
-// The formulas of one task, and the general methods for goals of any kind, on one robot: given.hpp
-// holds its constants. Called by tests/support/goal_program.py.
+// The formulas of one task, and the general methods for goals of any kind, for the robot whose
+// constants are in given.hpp. Called by tests/support/goal_program.py.
 #include "supple/servo/parts.hpp"
 #include "supple/servo/posture_step.hpp"
 #include "supple/servo/row_bends.hpp"
@@ -53,7 +53,7 @@ int goal_named(const char* name) {
   return -1;
 }
 
-// Writes the numbers of values in a target and in a velocity.
+// Writes the number of values in a target and the number of values in a velocity.
 void sizes(const Given* given, int* size) {
   const Task<double> task = task_of(*given);
   size[0] = target_size(task), size[1] = velocity_size(task);
@@ -75,8 +75,8 @@ void evaluate(const Given* given, const double* q, const double* qd, const doubl
   task_command(chain, task, poses, velocity, command);
 }
 
-// Writes the gradient of u·J v, and the second derivatives of u·f: by the methods of the goal, then
-// by those for any goal.
+// Writes the gradient of u·J v and the second derivatives of u·f: first by the methods of the goal,
+// then by the methods for any goal.
 void bends(const Given* given, const double* q, const double* u, const double* v, double* g,
            double* H, double* any_g, double* any_H) {
   constexpr int n = chain.nv;

@@ -3,8 +3,8 @@
 
 using namespace supple;
 
-// Writes where the seeds of `count` starts come from, and their numbers there, to `seeds` (count,
-// 2).
+// Writes the source of the seed of each of `count` starts, and the seed's number in that source, to
+// `seeds` (count, 2).
 extern "C" void start_seeds(int own, int nearest, int placed, int listed, int count, int* seeds) {
   for (int start = 0; start < count; ++start) {
     const StartSeed seed = seed_of({own != 0, nearest != 0, placed, listed}, start);
