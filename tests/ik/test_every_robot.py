@@ -22,7 +22,7 @@ from supple.tasks import OpenTask, Task
 from trees import axis, pose
 
 Array = np.ndarray
-CASES = seeds(nightly(400, 10))
+CASES = seeds(nightly(400, 6))
 MOVE = 0.4  # largest displacement of a joint [rad or m]
 
 
