@@ -254,7 +254,7 @@ class Completeness:
     lost_searched: int = 0
 
     def check(self, robot: Any, count: int, seed: int, name: str, peer: Peer | None) -> None:
-        """Solve for poses of random q; count the missing q and missing solutions of the peer."""
+        """Solve for poses of random q; count the q and the peer's solutions that supple lacks."""
         import supple as sp
 
         for first in range(0, count, CHUNK):

@@ -75,7 +75,8 @@ class Singularity:
         U, sigma, Vt = np.linalg.svd(jacobian(q))
         if sigma[rows - 1] > 1e-9 or sigma[rows - 2] < 0.05:
             raise ValueError(
-                f"{robot.name}: one singular value must be zero; given: σ = {sigma.round(4)}"
+                f"{robot.name}: exactly one singular value must be zero, and all others at least "
+                f"0.05; given: σ = {sigma.round(4)}"
             )
         u, null = U[:, -1], Vt[rows - 1 :]
         H = np.array([[bend(robot, q, u, a, b) for a in null] for b in null])

@@ -43,10 +43,11 @@ def errors(robot: Robot, q: Array, pose: Array) -> tuple[float, float]:
 def test_feasible_motions_are_tracked_without_damping(shape: str, six: float, seven: float) -> None:
     """Motions within 80 % of the joint limits are tracked to 0.05 mm and 0.05 mrad.
 
-    The error of one explicit step of this period is allowed in addition. A few motions may have
-    larger errors: where σ_min is almost zero, several joint motions have the same next poses, and
-    the motion that the Servo takes may meet limits later. An arm with seven joints may take other
-    postures, in which the limits do not allow the motion.
+    An error of max dt ‖twist - J q̇‖ along the exact motion is allowed in addition: what one
+    explicit step misses. A few motions may have larger errors: where σ_min is almost zero, several
+    joint motions have the same next poses, and the motion that the Servo takes may meet limits
+    later. An arm with seven joints may take other postures, in which the limits do not allow the
+    motion.
     """
     kept: dict[int, list[bool]] = {6: [], 7: []}
     far = 0

@@ -53,8 +53,10 @@ def free() -> tuple[sp.Robot, dict[str, Any], Array, list[Array]]:
 
 
 def shared_and_missing() -> tuple[list[Any], list[Any]]:
-    """Return two lists of targets for `free`, with one target of each task for all robots. The
-    first task has no target; the posture is one of some joints, or of all.
+    """Return two lists with one target per task, shared by all configurations of `free`.
+
+    The first task has no target. The target of the posture is that of the hinges in the first list,
+    and the whole configuration, with the base, in the second.
     """
     _, _, q, targets = free()
     shared = [None, *(one[0] for one in targets[1:])]

@@ -176,7 +176,7 @@ def test_the_closest_pose_moves_no_farther_than_the_target_out_of_reach(name: st
     assert (np.abs(np.diff(q, axis=0)).max(axis=1) > 0.5).sum() <= 2
 
 
-def test_a_larger_weight_of_rotation_gives_less_rotation_and_more_position_error() -> None:
+def test_a_larger_weight_of_rotation_lowers_its_error_and_raises_the_position_error() -> None:
     robot = supple.load("panda")
     _, T0, _ = boundary(robot, 1)
     far = T0[0] @ np.diag([1.0, -1.0, -1.0, 1.0])  # at the edge, rotated by 180° about x

@@ -109,7 +109,7 @@ def test_full_and_reduced_configurations_have_the_same_poses(
     assert abs(poses[0] - poses[1]).max() <= 8 * tree.rounding
 
 
-def test_full_configurations_keep_their_type_and_check_their_shape() -> None:
+def test_full_q_keeps_the_dtype_and_configurations_of_a_wrong_shape_are_refused() -> None:
     panda = supple.load("panda")
     frozen = panda.freeze({"panda_joint3": 0.5})
     assert frozen.full_q(np.zeros((2, 6), np.float32)).dtype == np.float32

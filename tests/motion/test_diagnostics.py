@@ -53,7 +53,7 @@ def test_directions_of_rows_that_are_no_twist_are_described_by_row_names() -> No
     assert mixed == "translation along world x with 0.6 elbow"
 
 
-def test_a_direction_names_its_frame_base_and_axes_if_rows_differ_in_them() -> None:
+def test_a_direction_names_its_axes_and_its_frame_among_several_or_relative_to_a_base() -> None:
     two = ("x of left", "rz of left", "x of right")
     assert direction_text(np.array([1.0, 0, 0]), two) == "translation of left along world x"
     both = direction_text(np.array([0.8, 0, -0.6]), two)

@@ -168,7 +168,11 @@ def test_a_criterion_in_the_null_space_moves_as_a_last_task_with_identity_jacobi
 def test_with_a_transition_lower_tasks_hardly_change_the_first_task(
     edge: float, tasks: Levels
 ) -> None:
-    """The change is zero if σ of the first task is above the edge, else <= 0.36 edge ‖J‖ ‖Δq̇‖."""
+    """Let Δq̇ be what the lower tasks add, and J the Jacobian of the first task.
+
+    J Δq̇ is zero, up to rounding, if each σ of J is zero or at least edge · σ_max; otherwise
+    ‖J Δq̇‖ <= 0.36 edge ‖J‖ ‖Δq̇‖.
+    """
     first = tasks[0]
     order = Priority(DAMPED[0], transition=edge)
     whole = order(tasks)

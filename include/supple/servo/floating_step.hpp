@@ -87,7 +87,8 @@ SUPPLE_NOINLINE bool floating_step(int m, int n, const StepProblem<T>& of, T* sc
   };
   T *J = room(curved, n), *turned = room(s, curved), *left = room(k, curved), *v = room(k, n),
     *sigma = room(1, k), *e = room(1, curved), *U = room(k, m), *slopes = room(k, n);
-  // For each row that does not bend, the column of its nonzero entry; -1 unless it has exactly one.
+  // For each row of a posture, whose J is constant: the column of its only nonzero entry, or -1 if
+  // it has none or several.
   int* const only = reinterpret_cast<int*>(room(1, m));
   int row = 0;
   for (int r = 0; r < m; ++r) {

@@ -35,7 +35,8 @@ def library_of(given: object) -> Any:
 def to_numpy(given: Any) -> npt.NDArray[Any]:
     """Return an array of another library as a NumPy array that shares its memory if possible.
 
-    Types that NumPy lacks, such as bfloat16, become float64.
+    Types that NumPy lacks, such as bfloat16, and all tensors of PyTorch in half precision become
+    float64.
 
     Raises:
         InputError: The array requires gradients, is traced, is not in host memory, or has no

@@ -103,7 +103,7 @@ class _Limits(NamedTuple):
 
     @staticmethod
     def of(speed: float, acceleration: float, jerk: float, distances: Array) -> _Limits:
-        """Return finite limits: none exceeds what a motion over these distances can reach."""
+        """Return limits whose speed and acceleration are not beyond what the distances allow."""
         speed = min(speed, float(np.cbrt(distances.max() ** 2 * jerk)))
         return _Limits(speed, min(acceleration, float(np.sqrt(2 * jerk * speed))), jerk)
 

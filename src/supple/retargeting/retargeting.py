@@ -165,7 +165,7 @@ class Retargeter:
         frames = [follow.frame for follow in mapping.follows]
         for foot in feet:
             if foot not in frames:
-                raise InputError(f"the mapping has no row for the foot {foot!r}")
+                raise InputError(f"the mapping must follow the foot {foot!r}")
         self._feet = [frames.index(foot) for foot in feet]
         self._least = 0.0 if clearance is None else number(clearance, "clearance", least=0)
         self._model = None if clearance is None else kept_apart(self.robot, world)
